@@ -14,9 +14,9 @@ pub mod eid;
 pub mod id;
 pub mod mutant;
 pub mod reading;
-pub mod room;
 pub mod router;
 pub mod short;
+pub mod small_buffer;
 pub mod storage;
 pub mod time;
 pub mod v7;
@@ -24,9 +24,9 @@ pub mod v7;
 pub use crc::CrcType;
 pub use eid::{EidPattern, EndpointId, NodeId};
 pub use id::{BundleId, CreationTimestamp, FragmentRange};
-pub use reading::{Oddity, Reading};
-pub use room::Room;
+pub use reading::{Deviation, Reading};
 pub use router::RouterKind;
+pub use small_buffer::SmallBuffer;
 pub use time::{DtnTime, Instant, Now};
 pub use v7::block::{
     BlockFlags, BlockType, BundleFlags, CanonicalBlock, ExtensionBlock, FragmentPlace, HopCount,

@@ -8,23 +8,23 @@ pub enum Reading {
     /// Exactly what the standards allow.
     #[default]
     Strict,
-    /// All that the standards allow and, beyond it, each [`Oddity`] and nothing else.
+    /// All that the standards allow and, beyond it, each [`Deviation`] and nothing else.
     Lenient,
 }
 
 impl Reading {
     /// Whether octets with this oddity are accepted.
     #[must_use]
-    pub const fn accepts(self, oddity: Oddity) -> bool {
-        match (self, oddity) {
+    pub const fn accepts(self, deviation: Deviation) -> bool {
+        match (self, deviation) {
             (Self::Strict, _) => false,
             (
                 Self::Lenient,
-                Oddity::PrimaryBlockWithoutCrc
-                | Oddity::IntegerForBoolean
-                | Oddity::NodeNameWithoutSlash
-                | Oddity::AcknowledgmentFlagsDiffer
-                | Oddity::BundleAgeMissing,
+                Deviation::PrimaryBlockWithoutCrc
+                | Deviation::IntegerForBoolean
+                | Deviation::NodeNameWithoutSlash
+                | Deviation::AcknowledgmentFlagsDiffer
+                | Deviation::BundleAgeMissing,
             ) => true,
         }
     }
@@ -32,7 +32,7 @@ impl Reading {
 
 /// A departure from the standards that a deployed program or a standard's own example makes and lenient reading puts up with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Oddity {
+pub enum Deviation {
     /// dtn7-rs 0.21 writes primary blocks with CRC type 0 and no Block Integrity Block (RFC 9171 4.3.1).
     PrimaryBlockWithoutCrc,
     /// DTNME 1.3 writes the status indicators of status reports as 0 and 1 (RFC 9171 6.1.1).
@@ -46,7 +46,7 @@ pub enum Oddity {
     BundleAgeMissing,
 }
 
-impl Oddity {
+impl Deviation {
     /// All that lenient reading accepts: the published list.
     pub const ALL: [Self; 5] = [
         Self::PrimaryBlockWithoutCrc,
@@ -79,7 +79,7 @@ impl Oddity {
     }
 }
 
-impl fmt::Display for Oddity {
+impl fmt::Display for Deviation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PrimaryBlockWithoutCrc => "a primary block without CRC or Block Integrity Block",

@@ -207,9 +207,9 @@ fn bundles_of_real_peers_are_accepted_but_for_their_known_imperfections() {
             );
         }
         // DTNME writes integers for Booleans into its reports.
-        for oddity in bundle["nonconforming"].as_array().unwrap() {
-            assert!(name.starts_with("dtnme-"), "{name}: {oddity}");
-            assert_eq!(oddity["section"], "RFC 9171 6.1.1");
+        for deviation in bundle["nonconforming"].as_array().unwrap() {
+            assert!(name.starts_with("dtnme-"), "{name}: {deviation}");
+            assert_eq!(deviation["section"], "RFC 9171 6.1.1");
             reports += 1;
         }
         // dtn7-rs writes no CRC on the primary block.

@@ -30,7 +30,7 @@ use crate::journal::Journal;
 use crate::measuring::Measuring;
 use crate::recording::{Going, Recording};
 use crate::storing::{StoreCounts, StoreThread};
-use crate::streams::crowd::{Crowd, Origin};
+use crate::streams::origins::{Origin, Origins};
 use crate::streams::outgoing::Unwritten;
 use crate::streams::path::{Ends, Inspector};
 use crate::streams::wishes::{Streams, Wishes};
@@ -68,7 +68,7 @@ struct State {
     pool: ReceivePool,
     streams: Streams,
     /// Neighbours' connections that were accepted.
-    crowd: Crowd,
+    origins: Origins,
     /// Neighbours' sessions that are up.
     established: BTreeSet<StreamId>,
     next_stream: u64,
@@ -125,7 +125,7 @@ impl Core {
             reads: Vec::new(),
             pool: ReceivePool::of(buffers),
             streams: Streams::default(),
-            crowd: Crowd::default(),
+            origins: Origins::default(),
             established: BTreeSet::new(),
             next_stream: 0,
             next_ticket: 0,
@@ -174,7 +174,7 @@ impl Core {
                 Purpose::Accepted { .. } => {
                     state.counts.accepted += 1;
                     if let Some(ends) = ends {
-                        state.crowd.enter(stream, Origin::from(ends.peer.ip()));
+                        state.origins.enter(stream, Origin::from(ends.peer.ip()));
                     }
                 }
                 Purpose::Client => state.counts.clients += 1,
@@ -194,7 +194,7 @@ impl Core {
     pub fn close_stream(&self, stream: StreamId) {
         self.turn(|state, now| {
             state.streams.close(stream);
-            state.crowd.leave(stream);
+            state.origins.leave(stream);
             state.node.handle(now, Event::Disconnected { stream });
         });
         self.state.borrow_mut().journal.forget(stream);
@@ -399,13 +399,13 @@ impl Core {
     /// Cut the neighbour's connection that is to go for a new one, chosen of all and the sessions among them; false where none is.
     pub fn cut_neighbour(
         &self,
-        choose: impl FnOnce(&Crowd, &BTreeSet<StreamId>) -> Option<StreamId>,
+        choose: impl FnOnce(&Origins, &BTreeSet<StreamId>) -> Option<StreamId>,
     ) -> bool {
         let mut state = self.state.borrow_mut();
-        let Some(stream) = choose(&state.crowd, &state.established) else {
+        let Some(stream) = choose(&state.origins, &state.established) else {
             return false;
         };
-        state.crowd.leave(stream);
+        state.origins.leave(stream);
         state.streams.cut(stream)
     }
 
@@ -416,7 +416,7 @@ impl Core {
 
     /// Neighbours' connections that were accepted.
     pub fn neighbours_of(&self, origin: Origin) -> usize {
-        self.state.borrow().crowd.count(origin)
+        self.state.borrow().origins.count(origin)
     }
 
     /// Both kinds of time.

@@ -92,12 +92,12 @@ pub struct StoreCounts {
 #[derive(Debug)]
 pub struct StoreThread {
     shared: Arc<Shared>,
-    way: Way,
+    worker: Worker,
 }
 
 /// The thread in which a store works.
 #[derive(Debug)]
-enum Way {
+enum Worker {
     /// On its thread; `None` once that has ended.
     Apart(Option<JoinHandle<()>>),
     /// In the thread that asks; `None` once it is closed.
@@ -120,8 +120,8 @@ impl StoreThread {
                     Server::new(store, clock, flushing).serve(&shared);
                 }
             })?;
-        let way = Way::Apart(Some(thread));
-        Ok(Self { shared, way })
+        let worker = Worker::Apart(Some(thread));
+        Ok(Self { shared, worker })
     }
 
     /// Have a `store` that waits for no disk work in the thread that asks it.
@@ -130,7 +130,7 @@ impl StoreThread {
         let server = Box::new(Server::new(store, clock, flushing));
         Self {
             shared: Arc::default(),
-            way: Way::Here(Mutex::new(Some(server))),
+            worker: Worker::Here(Mutex::new(Some(server))),
         }
     }
 
@@ -139,7 +139,7 @@ impl StoreThread {
         if batch.is_empty() {
             return;
         }
-        if let Way::Here(server) = &self.way {
+        if let Worker::Here(server) = &self.worker {
             let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(server) = server.as_mut() {
                 server.turn(&self.shared, batch, Contact::default());
@@ -193,9 +193,9 @@ impl StoreThread {
 
     /// Write what has been handed over, close the store and end the thread. Blocks until that is done.
     pub fn close(&mut self) {
-        let thread = match &mut self.way {
-            Way::Apart(thread) => thread,
-            Way::Here(server) => {
+        let thread = match &mut self.worker {
+            Worker::Apart(thread) => thread,
+            Worker::Here(server) => {
                 let server = server.get_mut().unwrap_or_else(PoisonError::into_inner);
                 if let Some(server) = server.take() {
                     let _end = EndOfThread(Arc::clone(&self.shared));
@@ -413,7 +413,7 @@ impl Server {
         };
         let (store, events) = (&mut self.store, &mut self.events);
         let flushes = store.statistics().syncs;
-        if !(self.debt.may_grow(begun.monotonic, contact) && store.promise(events)) {
+        if !(self.debt.may_grow(begun.monotonic, contact) && store.defer_sync(events)) {
             store.commit(events);
             self.debt.settle();
         }

@@ -283,7 +283,7 @@ fn silent_connections_lock_no_application_out() {
         .unwrap()
         .receiver(&registration)
         .unwrap();
-    let crowd = silent(&node, 600);
+    let origins = silent(&node, 600);
     let registration = dhow_client::Registration::new("ipn:2.43".parse().unwrap());
     let second = dhow_client::Client::connect(&address)
         .unwrap()
@@ -301,5 +301,5 @@ fn silent_connections_lock_no_application_out() {
         2,
         "who said what it is for stays"
     );
-    drop((first, second, crowd));
+    drop((first, second, origins));
 }

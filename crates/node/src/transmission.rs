@@ -8,7 +8,7 @@ use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{
     BundleBuilder, BundleFlags, CrcType, CreationTimestamp, EndpointId, HeaderTemplate, Now,
-    PayloadCrc, PrimaryBlock, Room,
+    PayloadCrc, PrimaryBlock, SmallBuffer,
 };
 
 use crate::api::seam::{ApiRefusal, RequestId, SendRequest};
@@ -51,7 +51,7 @@ pub(crate) struct Workshop {
     /// The header of the bundle that is begun, while it is not given to the store.
     header: alloc::vec::Vec<u8>,
     /// Where small bundles are joined.
-    joined: Room,
+    joined: SmallBuffer,
 }
 
 impl Default for Workshop {
@@ -59,7 +59,7 @@ impl Default for Workshop {
         Self {
             mould: None,
             header: alloc::vec::Vec::new(),
-            joined: Room::new(JOINED_OCTETS),
+            joined: SmallBuffer::new(JOINED_OCTETS),
         }
     }
 }

@@ -6,10 +6,10 @@ use dhow_bundle::Instant;
 use dhow_node::door::{Event, Path, StreamId};
 
 use crate::congestion::Unanswered;
-use crate::connection::{EndState, Flight, Road, length};
+use crate::connection::{EndState, Flight, Wire, length};
 use crate::dialling::road_at;
-use crate::freight::Freight;
-use crate::queue::{ConnectionKey, Happening, MachineIndex, Side};
+use crate::portion::Portion;
+use crate::queue::{ConnectionKey, MachineIndex, Occurrent, Side};
 use crate::world::World;
 
 /// The time, at most, after which a sender that gets no answer tries again.
@@ -37,7 +37,7 @@ impl World {
             return;
         };
         let end = connection.end_mut(side);
-        end.way.promised = false;
+        end.way.unsynced = false;
         let at = end.machine;
         if end.way.wants {
             self.write(key, side);
@@ -76,22 +76,22 @@ impl World {
             };
             if room == 0 {
                 // Reading and contacts make room again; the line does by itself, and answers do.
-                let again = road.again(way, now).filter(|_| !way.promised);
+                let again = road.again(way, now).filter(|_| !way.unsynced);
                 if let Some(at) = again {
-                    way.promised = true;
-                    self.queue.push(at, Happening::Writable(key, side));
+                    way.unsynced = true;
+                    self.queue.push(at, Occurrent::Writable(key, side));
                 }
                 return;
             }
             let limit = usize::try_from(room.min(1 << 20)).unwrap_or(usize::MAX);
             let machine = self.machines.get_mut(machine.at());
             let gather = &mut self.gather;
-            let freight = machine.and_then(|it| it.poll_freight(now, stream, limit, gather));
-            let Some(freight) = freight else {
+            let portion = machine.and_then(|it| it.poll_freight(now, stream, limit, gather));
+            let Some(portion) = portion else {
                 // The disk does not give what was to be sent.
                 return self.drop_end(key, side);
             };
-            let octets = freight.octets();
+            let octets = portion.octets();
             // A node that gives less than it may has no more, and says so when that changes.
             let is_all = octets < room.min(1 << 20);
             if is_all {
@@ -99,7 +99,7 @@ impl World {
             }
             if octets > 0 && !broken {
                 way.under_way += octets;
-                self.put_on(key, side, freight);
+                self.put_on(key, side, portion);
             }
             if is_all {
                 if state == EndState::Closing {
@@ -111,29 +111,29 @@ impl World {
     }
 
     /// Judges the octets that a node has written, and sends them.
-    fn put_on(&mut self, key: ConnectionKey, side: Side, freight: Freight) {
+    fn put_on(&mut self, key: ConnectionKey, side: Side, portion: Portion) {
         let now = self.now;
         if let Some(connection) = self.connection_mut(key)
             && let Some(referee) = &mut connection.referee
-            && let Freight::Octets(octets) = &freight
+            && let Portion::Octets(octets) = &portion
             && let Err(foul) = referee.handle_written(side, octets, now)
         {
             self.call_foul(key, side, &foul);
         }
         self.judge_passage(key, side);
-        self.send(key, side, freight);
+        self.send(key, side, portion);
     }
 
     /// Puts octets on the line, or keeps them for the next contact.
-    pub(crate) fn send(&mut self, key: ConnectionKey, side: Side, freight: Freight) {
+    pub(crate) fn send(&mut self, key: ConnectionKey, side: Side, portion: Portion) {
         let Some(connection) = self.connection_mut(key) else {
             return;
         };
         let road = road_at(connection.road);
-        if self.roads.get(road).is_some_and(Road::is_open) {
-            self.launch(key, side, freight);
+        if self.roads.get(road).is_some_and(Wire::is_open) {
+            self.launch(key, side, portion);
         } else if let Some(connection) = self.connection_mut(key) {
-            connection.end_mut(side).way.held.push_back(freight);
+            connection.end_mut(side).way.held.push_back(portion);
             self.doubt(key, side);
         }
     }
@@ -144,7 +144,7 @@ impl World {
         if let Some(connection) = self.connection_mut(key) {
             let way = &mut connection.end_mut(side).way;
             if !std::mem::replace(&mut way.doubted, true) {
-                self.queue.push(at, Happening::Doubted(key, side));
+                self.queue.push(at, Occurrent::Doubted(key, side));
             }
         }
     }
@@ -164,7 +164,7 @@ impl World {
     }
 
     /// Puts octets on the line.
-    pub(crate) fn launch(&mut self, key: ConnectionKey, side: Side, freight: Freight) {
+    pub(crate) fn launch(&mut self, key: ConnectionKey, side: Side, portion: Portion) {
         let now = self.now;
         let place = self.connections.get_mut(road_at(key.slot));
         let Some(connection) = place.and_then(Option::as_mut) else {
@@ -175,7 +175,7 @@ impl World {
         };
         let way = &mut connection.end_mut(side).way;
         let congestion = way.congestion.as_deref();
-        let carriage = road.carry(side, now, freight.octets(), congestion);
+        let carriage = road.carry(side, now, portion.octets(), congestion);
         // Octets stay in order, also behind what was lost and where the delay becomes less.
         let sent = carriage.sent.max(way.last_departure(now));
         let arrives = way.last_arrival(sent + road.delay(sent) + carriage.late);
@@ -184,7 +184,7 @@ impl World {
             let sent = Unanswered {
                 left,
                 answered: left + road.delay(left) * 2 + carriage.late,
-                octets: freight.octets(),
+                octets: portion.octets(),
                 is_lost: carriage.is_lost,
                 is_pressed: way.busy >= now,
             };
@@ -195,10 +195,10 @@ impl World {
             leaving: carriage.leaving,
             sent,
             arrives,
-            freight,
+            portion,
         });
         self.queue
-            .push(arrives, Happening::Arrival(key, side.other()));
+            .push(arrives, Occurrent::Arrival(key, side.other()));
     }
 
     /// Octets are there.
@@ -210,12 +210,12 @@ impl World {
         let state = connection.end(side).state;
         let (machine, broken) = (connection.end(side).machine, connection.broken);
         let way = connection.towards_mut(side);
-        let Some(freight) = way.flying.pop_front_if_due(now) else {
+        let Some(portion) = way.flying.pop_front_if_due(now) else {
             return;
         };
-        let octets = freight.octets();
+        let octets = portion.octets();
         if self.capture.is_some() {
-            for piece in freight.clone().into_pieces() {
+            for piece in portion.clone().into_pieces() {
                 self.capture_octets(key, side, &piece);
             }
         }
@@ -242,9 +242,9 @@ impl World {
             // Nothing is ahead of word that the answer has arrived, and it has no octets of its own.
             return self.accepted(key);
         }
-        match freight {
-            Freight::Octets(octets) => way.unread.push_back(octets),
-            freight @ Freight::Sparse(_) => way.unread.extend(freight.into_pieces()),
+        match portion {
+            Portion::Octets(octets) => way.unread.push_back(octets),
+            portion @ Portion::Sparse(_) => way.unread.extend(portion.into_pieces()),
         }
         if let Some(running) = self.running_mut(machine) {
             if !running.unread.contains(&(key, side)) {
@@ -304,14 +304,14 @@ impl World {
                 return false;
             };
             way.under_way = way.under_way.saturating_sub(length(&octets));
-            let promise = (way.wants && !way.promised).then(|| way.busy.max(now + delay));
-            way.promised |= promise.is_some();
+            let defer_sync = (way.wants && !way.unsynced).then(|| way.busy.max(now + delay));
+            way.unsynced |= defer_sync.is_some();
             if let Some(referee) = &mut connection.referee {
                 referee.handle_read(side, &octets, now);
             }
             self.judge_passage(key, side);
-            if let Some(at) = promise {
-                self.queue.push(at, Happening::Writable(key, side.other()));
+            if let Some(at) = defer_sync {
+                self.queue.push(at, Occurrent::Writable(key, side.other()));
             }
             if let Some(running) = self.running_mut(at) {
                 running.inbox.push_back(Event::Octets { stream, octets });
@@ -426,7 +426,7 @@ impl World {
             return;
         }
         let at = way.last_arrival(now + delay);
-        self.queue.push(at, Happening::Ended(key, side.other()));
+        self.queue.push(at, Occurrent::Ended(key, side.other()));
     }
 
     /// One end learns that the other is gone.
@@ -464,7 +464,7 @@ impl World {
                 });
                 if let Some(delay) = open {
                     let at = now + RETRANSMISSION + delay;
-                    self.queue.push(at, Happening::Ended(key, side.other()));
+                    self.queue.push(at, Occurrent::Ended(key, side.other()));
                 }
             }
         }
@@ -489,14 +489,14 @@ impl World {
 /// The first flight of a queue, once it is due.
 trait Due {
     /// The octets of the first flight, if it has arrived by now.
-    fn pop_front_if_due(&mut self, now: Instant) -> Option<Freight>;
+    fn pop_front_if_due(&mut self, now: Instant) -> Option<Portion>;
 }
 
 impl Due for std::collections::VecDeque<Flight> {
-    fn pop_front_if_due(&mut self, now: Instant) -> Option<Freight> {
+    fn pop_front_if_due(&mut self, now: Instant) -> Option<Portion> {
         if self.front()?.arrives > now {
             return None;
         }
-        self.pop_front().map(|flight| flight.freight)
+        self.pop_front().map(|flight| flight.portion)
     }
 }

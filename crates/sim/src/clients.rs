@@ -10,7 +10,7 @@ use crate::faults::CLIENTS_DOWN;
 use crate::ledger::Confirmation;
 use crate::oracle::{altered, redelivered};
 use crate::payload::Payloads;
-use crate::queue::{Happening, MachineIndex};
+use crate::queue::{MachineIndex, Occurrent};
 use crate::world::World;
 
 /// Octets that an application writes or is written at once.
@@ -150,7 +150,7 @@ impl World {
             }
             let life = self.machines.get(at.at()).map(|machine| machine.life);
             if let Some(life) = life.filter(|_| is_gone) {
-                let back = Happening::ClientBack(at, life);
+                let back = Occurrent::ClientBack(at, life);
                 self.queue.push(now + CLIENTS_DOWN, back);
             }
             if let Some(running) = self.running_mut(at) {

@@ -14,8 +14,8 @@ use crate::capture::Conversation;
 use crate::congestion::{Congestion, Control, SEGMENT_OCTETS};
 use crate::datagrams::Air;
 use crate::entropy::Entropy;
-use crate::freight::Freight;
 use crate::oracle::Referee;
+use crate::portion::Portion;
 use crate::queue::{ConnectionKey, Life, MachineIndex, Side};
 use crate::transmitter::{Leaving, Transmitter};
 
@@ -77,7 +77,7 @@ pub struct End {
     /// Its state.
     pub state: EndState,
     /// The octets that it writes.
-    pub way: Way,
+    pub way: Direction,
 }
 
 /// Octets that will arrive.
@@ -90,7 +90,7 @@ pub struct Flight {
     /// When they are there.
     pub arrives: Instant,
     /// The octets.
-    pub freight: Freight,
+    pub portion: Portion,
 }
 
 impl Flight {
@@ -100,26 +100,26 @@ impl Flight {
             // The octets behind a packet that was lost are of no use ahead of it.
             return None;
         }
-        let left = self.leaving.left_of(self.freight.octets(), now);
-        let freight = (left > 0).then(|| self.freight.split_to(left))?;
+        let left = self.leaving.left_of(self.portion.octets(), now);
+        let portion = (left > 0).then(|| self.portion.split_to(left))?;
         Some(Self {
             leaving: self.leaving,
             sent: now,
             arrives: now + self.arrives.since(self.sent),
-            freight,
+            portion,
         })
     }
 }
 
 /// The octets that one end writes and the other reads.
 #[derive(Debug, Default)]
-pub struct Way {
+pub struct Direction {
     /// On their way, in order.
     pub flying: VecDeque<Flight>,
     /// Arrived and not read.
     pub unread: VecDeque<Bytes>,
     /// Written while nothing goes over the link.
-    pub held: VecDeque<Freight>,
+    pub held: VecDeque<Portion>,
     /// Octets in all three.
     pub under_way: u64,
     /// Until when the line is busy with what was written last.
@@ -127,7 +127,7 @@ pub struct Way {
     /// There is, or may be, more to write.
     pub wants: bool,
     /// A `Writable` is on its way.
-    pub promised: bool,
+    pub unsynced: bool,
     /// The end is behind all that was written.
     pub finished: bool,
     /// Its node closed it in order.
@@ -197,7 +197,7 @@ impl Connection {
     }
 
     /// The octets that arrive at one end.
-    pub const fn towards_mut(&mut self, side: Side) -> &mut Way {
+    pub const fn towards_mut(&mut self, side: Side) -> &mut Direction {
         &mut self.end_mut(side.other()).way
     }
 
@@ -208,7 +208,7 @@ impl Connection {
     }
 }
 
-impl Way {
+impl Direction {
     /// When the last of what has been written has left for the last time.
     #[must_use]
     pub fn last_departure(&self, now: Instant) -> Instant {
@@ -243,23 +243,23 @@ impl Way {
                 .map(|(part, arrives)| Flight { arrives, ..part }),
         );
         let held = std::mem::take(&mut self.held);
-        let later = later.into_iter().map(|flight| flight.freight);
+        let later = later.into_iter().map(|flight| flight.portion);
         self.held = later.chain(held).collect();
         arrives
     }
 
     /// Counts what is under way anew.
     pub fn count(&mut self) {
-        let flying = self.flying.iter().map(|flight| &flight.freight);
+        let flying = self.flying.iter().map(|flight| &flight.portion);
         let unread = self.unread.iter().map(length);
-        let freight = flying.chain(&self.held).map(Freight::octets);
-        self.under_way = unread.chain(freight).sum();
+        let portion = flying.chain(&self.held).map(Portion::octets);
+        self.under_way = unread.chain(portion).sum();
     }
 }
 
 /// A link.
 #[derive(Debug)]
-pub struct Road {
+pub struct Wire {
     /// The machine that dials and the one that listens.
     pub ends: (MachineIndex, MachineIndex),
     /// The link as the node of each end calls it, where it has it in its configuration: as who dials does, and over UDP both.
@@ -294,7 +294,7 @@ pub struct Road {
     pub rate: u64,
 }
 
-impl Road {
+impl Wire {
     /// A link without connections; what happens on it by chance is drawn.
     #[must_use]
     pub fn new(
@@ -347,14 +347,14 @@ impl Road {
 
     /// One direction of a new connection.
     #[must_use]
-    pub fn way(&self, now: Instant) -> Way {
+    pub fn way(&self, now: Instant) -> Direction {
         let queue = self.pipe_octets.max(QUEUE_MIN_OCTETS);
         let congestion = self
             .control
             .map(|control| Congestion::new(control, now, self.pipe_octets, queue));
-        Way {
+        Direction {
             congestion: congestion.map(Box::new),
-            ..Way::default()
+            ..Direction::default()
         }
     }
 
@@ -387,7 +387,7 @@ impl Road {
 
     /// The number of octets that one side may write now.
     #[must_use]
-    pub fn room(&self, way: &mut Way, now: Instant) -> u64 {
+    pub fn room(&self, way: &mut Direction, now: Instant) -> u64 {
         let window = if self.is_open() {
             if way.busy > now {
                 return 0;
@@ -405,7 +405,7 @@ impl Road {
 
     /// When one side that may not write now may again by what leaves the line or is answered.
     #[must_use]
-    pub fn again(&self, way: &Way, now: Instant) -> Option<Instant> {
+    pub fn again(&self, way: &Direction, now: Instant) -> Option<Instant> {
         if !self.is_open() {
             return None;
         }

@@ -4,9 +4,9 @@ use dhow_channel::channel;
 use dhow_node::door::{Carrier, Event};
 use dhow_scenario::scenario::AtEnd;
 
-use crate::connection::{EndState, Road};
+use crate::connection::{EndState, Wire};
 use crate::dialling::road_at;
-use crate::queue::{ConnectionKey, Happening, MachineIndex, Side};
+use crate::queue::{ConnectionKey, MachineIndex, Occurrent, Side};
 use crate::world::World;
 
 impl World {
@@ -18,10 +18,10 @@ impl World {
         };
         let link = u32::try_from(contact.link.0).unwrap_or(u32::MAX);
         self.queue
-            .push(now + contact.length, Happening::ContactEnds(link));
+            .push(now + contact.length, Occurrent::ContactEnds(link));
         if let Some(every) = contact.every {
             self.queue
-                .push(now + every, Happening::ContactBegins(number));
+                .push(now + every, Occurrent::ContactBegins(number));
         }
         let Some(road) = self.roads.get_mut(contact.link.0) else {
             return;
@@ -53,7 +53,7 @@ impl World {
 
     /// The machines that have a link in their configuration learn whether it has a carrier: the side that dials, and over UDP both.
     fn tell_carrier(&mut self, number: u32, carrier: Carrier) {
-        let linked = self.roads.get(road_at(number)).map(Road::linked);
+        let linked = self.roads.get(road_at(number)).map(Wire::linked);
         for (at, link) in linked.into_iter().flatten() {
             self.tell(at, Event::CarrierChanged { link, carrier });
         }
@@ -64,8 +64,8 @@ impl World {
         let roads = self.machines.get(at.at()).map(|it| it.roads.clone());
         for number in roads.into_iter().flatten() {
             let road = self.roads.get(road_at(number));
-            let is_dark = |road: &&Road| road.at_end == AtEnd::Reset && !road.is_open();
-            let mut linked = road.filter(is_dark).into_iter().flat_map(Road::linked);
+            let is_dark = |road: &&Wire| road.at_end == AtEnd::Reset && !road.is_open();
+            let mut linked = road.filter(is_dark).into_iter().flat_map(Wire::linked);
             let Some((_, link)) = linked.find(|(end, _)| *end == at) else {
                 continue;
             };
@@ -90,8 +90,8 @@ impl World {
             let way = &mut connection.end_mut(side).way;
             let held = std::mem::take(&mut way.held);
             let (finished, wants) = (way.finished, way.wants);
-            for freight in held {
-                self.launch(key, side, freight);
+            for portion in held {
+                self.launch(key, side, portion);
             }
             if finished {
                 self.send_end(key, side);
@@ -146,7 +146,7 @@ impl World {
             let held = ways.map(|(side, way)| (!way.held.is_empty()).then_some(side));
             for (side, part) in parts {
                 if let Some(arrives) = part {
-                    let arrival = Happening::Arrival(key, side.other());
+                    let arrival = Occurrent::Arrival(key, side.other());
                     self.queue.push(arrives, arrival);
                 }
             }
@@ -188,13 +188,13 @@ impl World {
         for (side, last, state) in told {
             // A dialling side that has not heard of the connection yet is told so by the answer.
             if state != EndState::Unheard || side == Side::Accepting {
-                self.queue.push(last, Happening::Ended(key, side));
+                self.queue.push(last, Occurrent::Ended(key, side));
             }
         }
     }
 }
 
-impl Road {
+impl Wire {
     /// The time of all contacts up to now.
     #[must_use]
     pub fn open_for(&self, now: dhow_bundle::Instant) -> std::time::Duration {

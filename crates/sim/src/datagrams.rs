@@ -23,7 +23,7 @@ use crate::entropy::Entropy;
 use crate::ledger::BundleName;
 use crate::machine::Machine;
 use crate::oracle::{Seen, Witness};
-use crate::queue::{Happening, MachineIndex, Side};
+use crate::queue::{MachineIndex, Occurrent, Side};
 use crate::world::World;
 
 /// Octets that may wait in a socket to leave, and as many to be read, headers included: the size that Linux gives a socket (`net.core.wmem_default`).
@@ -59,7 +59,7 @@ pub struct Socket {
     armed: Option<Instant>,
     conversation: Option<Conversation>,
     /// A `Sendable` is on its way.
-    promised: bool,
+    unsynced: bool,
     /// Bundles that have left and are kept, since the machine started.
     kept: BTreeSet<(BundleName, FragmentRange)>,
 }
@@ -99,7 +99,7 @@ impl Air {
                 channel,
                 armed: None,
                 conversation: None,
-                promised: false,
+                unsynced: false,
                 kept: BTreeSet::new(),
             }
         };
@@ -286,7 +286,7 @@ impl World {
         };
         let at = road.machine(side);
         if let Some(air) = &mut road.air {
-            air.socket_mut(side).promised = false;
+            air.socket_mut(side).unsynced = false;
         }
         self.send_datagrams(at, (number, side));
         self.turn(at);
@@ -354,8 +354,8 @@ impl World {
             };
             let octets = next.iter().map(Piece::length).sum::<u64>();
             if let Some(again) = again.filter(|_| waiting + octets > SOCKET_OCTETS) {
-                if !std::mem::replace(&mut socket.promised, true) {
-                    self.queue.push(again, Happening::Sendable(number, side));
+                if !std::mem::replace(&mut socket.unsynced, true) {
+                    self.queue.push(again, Occurrent::Sendable(number, side));
                 }
                 break (stream, Some(false));
             }
@@ -403,7 +403,7 @@ impl World {
         };
         if socket.armed.is_none_or(|armed| due < armed) {
             socket.armed = Some(due);
-            self.queue.push(due, Happening::Crossed(number, side));
+            self.queue.push(due, Occurrent::Crossed(number, side));
         }
     }
 

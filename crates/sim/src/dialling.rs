@@ -9,9 +9,9 @@ use dhow_node::door::{Event, Path, Purpose, StreamId};
 use dhow_scenario::scenario::{AtEnd, Fidelity};
 
 use crate::capture::Conversation;
-use crate::connection::{Connection, End, EndState, Way};
-use crate::freight::Freight;
-use crate::queue::{ConnectionKey, Happening, Life, MachineIndex, Side};
+use crate::connection::{Connection, Direction, End, EndState};
+use crate::portion::Portion;
+use crate::queue::{ConnectionKey, Life, MachineIndex, Occurrent, Side};
 use crate::world::World;
 
 /// The time after which the dialling side gives up a call that is not answered, beside the link's longest round trip.
@@ -74,7 +74,7 @@ impl World {
         let (open, delay, at_end) = (road.is_open(), road.delay(now), road.at_end);
         if open {
             let dial = self.add_dial(dial);
-            self.queue.push(now + delay, Happening::Called(dial));
+            self.queue.push(now + delay, Occurrent::Called(dial));
         } else {
             let after = match at_end {
                 AtEnd::Reset => {
@@ -85,7 +85,7 @@ impl World {
                 AtEnd::Silence => DIAL_TIMEOUT,
             };
             let dial = self.add_dial(dial);
-            self.queue.push(now + after, Happening::Answered(dial));
+            self.queue.push(now + after, Occurrent::Answered(dial));
         }
     }
 
@@ -124,7 +124,7 @@ impl World {
             .filter(|machine| machine.running.is_some());
         let Some(machine) = up.filter(|_| road.is_open()) else {
             let after = patience.saturating_sub(delay);
-            self.queue.push(now + after, Happening::Answered(number));
+            self.queue.push(now + after, Occurrent::Answered(number));
             return;
         };
         let life = machine.life;
@@ -144,7 +144,7 @@ impl World {
             life,
             stream,
             state,
-            way: road.map_or_else(Way::default, |road| road.way(now)),
+            way: road.map_or_else(Direction::default, |road| road.way(now)),
         };
         let connection = Connection {
             key,
@@ -166,7 +166,7 @@ impl World {
         }
         self.counts.connections += 1;
         self.capture_call(key);
-        self.queue.push(now + delay, Happening::Answered(number));
+        self.queue.push(now + delay, Occurrent::Answered(number));
     }
 
     /// The accepting side hears that its answer has arrived.
@@ -210,7 +210,7 @@ impl World {
                     };
                     connection.dialling.state = EndState::Open;
                     let stream = connection.dialling.stream;
-                    self.send(key, Side::Dialling, Freight::Octets(Bytes::new()));
+                    self.send(key, Side::Dialling, Portion::Octets(Bytes::new()));
                     self.tell(dial.machine, Event::Connected { stream, purpose });
                 } else {
                     self.vanish(key, Side::Dialling);

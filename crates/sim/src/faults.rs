@@ -11,7 +11,7 @@ use crate::disk::Blow;
 use crate::ledger::BundleName;
 use crate::machine::Retry;
 use crate::oracle::{Given, Hit};
-use crate::queue::{Happening, Life, MachineIndex};
+use crate::queue::{Life, MachineIndex, Occurrent};
 use crate::trace::What;
 use crate::world::{Flow, World, machine};
 
@@ -53,7 +53,7 @@ impl World {
     }
 
     /// Puts what happens by chance into the queue, unless faults are over by then.
-    fn plan(&mut self, after: Option<Duration>, happening: Happening) {
+    fn plan(&mut self, after: Option<Duration>, happening: Occurrent) {
         let Some(after) = after else { return };
         let at = self.now + after;
         let until = self.faults.until.map(|until| Instant::START + until);
@@ -66,42 +66,42 @@ impl World {
         let entropy = self.chance.crash.get_mut(at.at());
         let after = entropy.zip(self.faults.crash_every);
         let after = after.map(|(entropy, mean)| entropy.exponential(mean));
-        self.plan(after, Happening::ChanceCrash(at));
+        self.plan(after, Occurrent::ChanceCrash(at));
     }
 
     fn plan_stall(&mut self, at: MachineIndex) {
         let entropy = self.chance.stall.get_mut(at.at());
         let after = entropy.zip(self.faults.stall_every);
         let after = after.map(|(entropy, mean)| entropy.exponential(mean));
-        self.plan(after, Happening::Stall(at));
+        self.plan(after, Occurrent::Stall(at));
     }
 
     fn plan_rot(&mut self, at: MachineIndex) {
         let entropy = self.chance.rot.get_mut(at.at());
         let after = entropy.zip(self.faults.rot_every);
         let after = after.map(|(entropy, mean)| entropy.exponential(mean));
-        self.plan(after, Happening::Rot(at));
+        self.plan(after, Occurrent::Rot(at));
     }
 
     fn plan_full(&mut self, at: MachineIndex) {
         let entropy = self.chance.full.get_mut(at.at());
         let after = entropy.zip(self.faults.full_every);
         let after = after.map(|(entropy, mean)| entropy.exponential(mean));
-        self.plan(after, Happening::Fill(at));
+        self.plan(after, Occurrent::Fill(at));
     }
 
     pub(crate) fn plan_reset(&mut self, road: u32) {
         let entropy = self.chance.reset.get_mut(road_at(road));
         let after = entropy.zip(self.faults.reset_every);
         let after = after.map(|(entropy, mean)| entropy.exponential(mean));
-        self.plan(after, Happening::Reset(road));
+        self.plan(after, Occurrent::Reset(road));
     }
 
     fn plan_client_crash(&mut self, at: MachineIndex) {
         let entropy = self.chance.client.get_mut(at.at());
         let after = entropy.zip(self.faults.client_crash_every);
         let after = after.map(|(entropy, mean)| entropy.exponential(mean));
-        self.plan(after, Happening::ClientCrash(at));
+        self.plan(after, Occurrent::ClientCrash(at));
     }
 
     /// All applications of a machine are gone from one instant to the next, whatever they have not confirmed.
@@ -120,7 +120,7 @@ impl World {
                 running.inbox.push_back(Event::Disconnected { stream });
             }
         }
-        let back = Happening::ClientBack(at, life);
+        let back = Occurrent::ClientBack(at, life);
         self.queue.push(self.now + CLIENTS_DOWN, back);
         self.turn(at);
     }
@@ -194,8 +194,8 @@ impl World {
         if let Some((machine, lasts)) = self.machines.get_mut(at.at()).zip(lasts) {
             machine.storage.fill(true);
             machine.troubled = machine.troubled.max(self.now + lasts + FULL_AFTER);
-            self.queue.push(self.now + lasts, Happening::Empty(at));
-            let look = Happening::Look(at, machine.life);
+            self.queue.push(self.now + lasts, Occurrent::Empty(at));
+            let look = Occurrent::Look(at, machine.life);
             self.queue.push(self.now + LOOK_AFTER, look);
             self.counts.filled += 1;
             self.note(at, What::Full, 0, &[]);
@@ -207,7 +207,7 @@ impl World {
         if let Some(machine) = self.machines.get_mut(at.at()) {
             machine.storage.fill(false);
             machine.troubled = machine.troubled.max(self.now + FULL_AFTER);
-            let look = Happening::Look(at, machine.life);
+            let look = Occurrent::Look(at, machine.life);
             self.queue.push(self.now + LOOK_AFTER, look);
             self.note(at, What::Emptied, 0, &[]);
         }
@@ -219,7 +219,7 @@ impl World {
         let at = found.map(machine);
         if let Some((at, machine)) = at.and_then(|at| Some((at, self.machines.get(at.at())?))) {
             machine.storage.limit(octets);
-            let look = Happening::Look(at, machine.life);
+            let look = Occurrent::Look(at, machine.life);
             self.queue.push(self.now + LOOK_AFTER, look);
         }
     }
@@ -331,7 +331,7 @@ impl World {
             }
         }
         self.end_conversations(at, blow == Blow::Kill);
-        self.queue.push(now + down, Happening::Start(at, life));
+        self.queue.push(now + down, Occurrent::Start(at, life));
     }
 
     /// A machine starts, unless that was meant for an earlier life of it.

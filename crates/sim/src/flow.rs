@@ -6,7 +6,7 @@ use dhow_scenario::Due;
 
 use crate::application::Role;
 use crate::ledger::{Confirmation, Ledger, Unit, UnitName};
-use crate::queue::Happening;
+use crate::queue::Occurrent;
 use crate::world::{Flow, World};
 
 impl Flow {
@@ -61,7 +61,7 @@ impl World {
         };
         let (count, next) = flow.due(self.now);
         if let Some(next) = next {
-            self.queue.push(next, Happening::Traffic(number));
+            self.queue.push(next, Occurrent::Traffic(number));
         }
         let from = flow.from;
         let Some(machine) = self.machines.get_mut(from.at()) else {

@@ -7,7 +7,7 @@ use dhow_bundle::{EndpointId, FragmentRange, Instant};
 use dhow_scenario::scenario::Clock;
 
 use crate::clock::EPOCH;
-use crate::connection::{Connection, EndState, Road};
+use crate::connection::{Connection, EndState, Wire};
 use crate::dialling::road_at;
 use crate::ledger::{BundleName, Confirmation};
 use crate::oracle::{Fact, Wrong};
@@ -391,7 +391,7 @@ impl World {
     }
 }
 
-impl Road {
+impl Wire {
     /// Whether octets have left since an instant at any time.
     fn is_open_since(&self, before: Instant) -> bool {
         self.is_open() && self.open.1 <= before

@@ -17,8 +17,8 @@ use dhow_store::{Loss, OpenError};
 use crate::clients::CLIENT;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
-use crate::freight::Freight;
 use crate::network::Blueprint;
+use crate::portion::Portion;
 use crate::queue::{ConnectionKey, Life, Side};
 use crate::sparse::Sparse;
 use crate::storage::Storage;
@@ -281,21 +281,21 @@ impl Machine {
         stream: StreamId,
         limit: usize,
         gather: &mut Gather,
-    ) -> Option<Freight> {
-        if self.storage.shelf().is_none() {
+    ) -> Option<Portion> {
+        if self.storage.sparse_store().is_none() {
             let octets = self.poll_octets(now, stream, limit, gather);
-            return octets.map(Freight::Octets);
+            return octets.map(Portion::Octets);
         }
         self.gather(now, stream, limit, gather);
-        let shelf = self.storage.shelf()?;
+        let sparse_store = self.storage.sparse_store()?;
         let mut sparse = Sparse::default();
         for piece in gather.pieces() {
             match piece {
                 Piece::Octets(octets) => sparse.push(octets),
-                Piece::Extent(extent) => sparse.append(shelf.read(&[*extent])?),
+                Piece::Extent(extent) => sparse.append(sparse_store.read(&[*extent])?),
             }
         }
-        Some(Freight::Sparse(sparse))
+        Some(Portion::Sparse(sparse))
     }
 
     /// The octets that a stream is to write, at most about `limit`; empty when there are none. `None` when those that are

@@ -52,7 +52,7 @@ impl Side {
 
 /// Something that will happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum Occurrent {
     /// A node's timer.
     Timer(MachineIndex, Life),
     /// A disk has flushed.
@@ -117,7 +117,7 @@ pub enum Happening {
 struct Entry {
     at: Instant,
     number: u64,
-    happening: Happening,
+    happening: Occurrent,
 }
 
 impl PartialEq for Entry {
@@ -162,7 +162,7 @@ pub struct Queue {
 
 impl Queue {
     /// Something happens at an instant.
-    pub fn push(&mut self, at: Instant, happening: Happening) {
+    pub fn push(&mut self, at: Instant, happening: Occurrent) {
         let number = self.next;
         self.next += 1;
         let entry = Reverse(Entry {
@@ -177,7 +177,7 @@ impl Queue {
     }
 
     /// Takes the next event, with its instant.
-    pub fn pop(&mut self) -> Option<(Instant, Happening)> {
+    pub fn pop(&mut self) -> Option<(Instant, Occurrent)> {
         if self.near.is_empty() {
             let (span, entries) = self.far.pop_first()?;
             self.present = span;
@@ -219,7 +219,7 @@ mod tests {
                 _ => entropy.below(1 << SPAN_BITS),
             };
             let at = Instant::from_nanos(now.as_nanos() + later);
-            queue.push(at, Happening::Traffic(number));
+            queue.push(at, Occurrent::Traffic(number));
             expected.push((at, number));
             if entropy.below(2) == 0 {
                 found.extend(queue.pop());
@@ -232,7 +232,7 @@ mod tests {
         expected.sort_unstable();
         let expected = expected.into_iter();
         let expected: Vec<_> = expected
-            .map(|(at, number)| (at, Happening::Traffic(number)))
+            .map(|(at, number)| (at, Occurrent::Traffic(number)))
             .collect();
         assert_eq!(found, expected);
     }

@@ -10,7 +10,7 @@ use dhow_store::{Disk, Loss, OpenError, Options, Store};
 
 use crate::disk::{Blow, Hand, SimDisk};
 use crate::entropy::Entropy;
-use crate::shelf::Shelf;
+use crate::sparse_store::SparseStore;
 
 /// The octets that outlive the machine's crashes, and the store that works on them while it is up.
 pub enum Storage {
@@ -22,7 +22,7 @@ pub enum Storage {
         store: Option<Box<Store>>,
     },
     /// At bundle fidelity.
-    Shelf(Box<Shelf>),
+    SparseStore(Box<SparseStore>),
 }
 
 /// The content of a store at a restart.
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Storage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Log { .. } => "Log",
-            Self::Shelf(_) => "Shelf",
+            Self::SparseStore(_) => "Shelf",
         })
     }
 }
@@ -60,7 +60,7 @@ impl Storage {
                 disk: SimDisk::new(hand, capacity_octets).into(),
                 store: None,
             },
-            Fidelity::Bundle => Self::Shelf(Shelf::new(removed_bound).into()),
+            Fidelity::Bundle => Self::SparseStore(SparseStore::new(removed_bound).into()),
         }
     }
 
@@ -68,7 +68,7 @@ impl Storage {
     pub fn lie(&mut self) {
         match self {
             Self::Log { disk, .. } => disk.lie(),
-            Self::Shelf(shelf) => shelf.lie(),
+            Self::SparseStore(sparse_store) => sparse_store.lie(),
         }
     }
 
@@ -92,10 +92,10 @@ impl Storage {
                     loss: recovered.loss,
                 })
             }
-            Self::Shelf(shelf) => Ok(Found {
-                bundles: shelf.open(),
-                reserved: shelf.reserved(),
-                removed: shelf.removed(),
+            Self::SparseStore(sparse_store) => Ok(Found {
+                bundles: sparse_store.open(),
+                reserved: sparse_store.reserved(),
+                removed: sparse_store.removed(),
                 loss: Loss::default(),
             }),
         }
@@ -108,7 +108,7 @@ impl Storage {
                 *store = None;
                 disk.strike(blow, entropy);
             }
-            Self::Shelf(shelf) => shelf.strike(blow, entropy),
+            Self::SparseStore(sparse_store) => sparse_store.strike(blow, entropy),
         }
     }
 
@@ -117,8 +117,8 @@ impl Storage {
     /// # Errors
     /// As [`Self::open`].
     pub fn left(&mut self, options: &Options) -> Result<Vec<StoredBundle>, OpenError> {
-        if let Self::Shelf(shelf) = self {
-            return Ok(shelf.bundles().cloned().collect());
+        if let Self::SparseStore(sparse_store) = self {
+            return Ok(sparse_store.bundles().cloned().collect());
         }
         let bundles = self.open(options)?.bundles;
         Ok(bundles.into_iter().map(|(bundle, _)| bundle).collect())
@@ -132,7 +132,7 @@ impl Storage {
                     store.handle(commands);
                 }
             }
-            Self::Shelf(shelf) => shelf.handle(commands),
+            Self::SparseStore(sparse_store) => sparse_store.handle(commands),
         }
     }
 
@@ -156,7 +156,7 @@ impl Storage {
                 }
                 disk.flushes() - before
             }
-            Self::Shelf(shelf) => shelf.sync(),
+            Self::SparseStore(sparse_store) => sparse_store.sync(),
         }
     }
 
@@ -180,9 +180,9 @@ impl Storage {
                     store.tell_capacity(out);
                 }
             }
-            Self::Shelf(shelf) => {
-                shelf.finish_flush();
-                shelf.settle(out);
+            Self::SparseStore(sparse_store) => {
+                sparse_store.finish_flush();
+                sparse_store.settle(out);
             }
         }
     }
@@ -191,7 +191,7 @@ impl Storage {
     pub fn rot(&self, entropy: &mut Entropy) -> Option<u64> {
         match self {
             Self::Log { disk, .. } => disk.rot(entropy),
-            Self::Shelf(_) => None,
+            Self::SparseStore(_) => None,
         }
     }
 
@@ -231,7 +231,7 @@ impl Storage {
     pub fn flushes(&self) -> u64 {
         match self {
             Self::Log { disk, .. } => disk.flushes(),
-            Self::Shelf(_) => 0,
+            Self::SparseStore(_) => 0,
         }
     }
 
@@ -267,7 +267,7 @@ impl Storage {
                     store.forget_expired(now);
                 }
             }
-            Self::Shelf(shelf) => shelf.forget_expired(now),
+            Self::SparseStore(sparse_store) => sparse_store.forget_expired(now),
         }
     }
 
@@ -275,7 +275,7 @@ impl Storage {
     #[must_use]
     pub fn read(&self, extents: &[Extent]) -> Option<Bytes> {
         let Self::Log { disk, .. } = self else {
-            return Some(self.shelf()?.read(extents)?.join());
+            return Some(self.sparse_store()?.read(extents)?.join());
         };
         let total: u64 = extents.iter().map(|extent| extent.length).sum();
         let mut out = Vec::with_capacity(usize::try_from(total).ok()?);
@@ -290,10 +290,10 @@ impl Storage {
 
     /// The shelf, at bundle fidelity.
     #[must_use]
-    pub fn shelf(&self) -> Option<&Shelf> {
+    pub fn sparse_store(&self) -> Option<&SparseStore> {
         match self {
             Self::Log { .. } => None,
-            Self::Shelf(shelf) => Some(shelf),
+            Self::SparseStore(sparse_store) => Some(sparse_store),
         }
     }
 
@@ -302,7 +302,7 @@ impl Storage {
     pub fn memory_octets(&self) -> usize {
         match self {
             Self::Log { disk, .. } => disk.memory_octets(),
-            Self::Shelf(_) => 0,
+            Self::SparseStore(_) => 0,
         }
     }
 }

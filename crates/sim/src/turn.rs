@@ -13,7 +13,7 @@ use crate::connection::length;
 use crate::ledger::BundleName;
 use crate::machine::{Retry, Running};
 use crate::oracle::{Given, crowded, overfull};
-use crate::queue::{Happening, Life, MachineIndex};
+use crate::queue::{Life, MachineIndex, Occurrent};
 use crate::trace::What;
 use crate::world::World;
 
@@ -89,7 +89,7 @@ impl World {
         let due = running.clock.truth(due).max(now);
         if armed.is_none_or(|(then, armed)| then != life || due < armed) {
             *armed = Some((life, due));
-            self.queue.push(due, Happening::Timer(at, life));
+            self.queue.push(due, Occurrent::Timer(at, life));
         }
     }
 
@@ -285,7 +285,7 @@ impl World {
         let life = machine.life;
         if let Some(running) = &mut machine.running {
             running.reads.push_back((ticket, extents));
-            self.queue.push(done, Happening::Read(at, life));
+            self.queue.push(done, Occurrent::Read(at, life));
         }
     }
 
@@ -354,12 +354,12 @@ impl World {
         let begun = machine.stalled.max(now);
         let done = begun + taken;
         self.counts.flushes += flushes;
-        self.queue.push(done, Happening::Flushed(at, machine.life));
+        self.queue.push(done, Occurrent::Flushed(at, machine.life));
         if machine.entropy.happens(per_billion) {
             let within = u64::try_from(done.since(now).as_nanos()).unwrap_or(u64::MAX);
             let after = Duration::from_nanos(machine.entropy.below(within.max(1)));
             self.queue
-                .push(now + after, Happening::FlushCrash(at, machine.life));
+                .push(now + after, Occurrent::FlushCrash(at, machine.life));
         }
         true
     }
@@ -394,7 +394,7 @@ impl World {
         if has_failed && running.retry == Retry::None {
             running.retry = Retry::Planned;
             let again = self.now + STORE_RETRY;
-            self.queue.push(again, Happening::Retry(at, life));
+            self.queue.push(again, Occurrent::Retry(at, life));
         }
         let mut unfounded = Vec::new();
         for event in &events {

@@ -16,7 +16,7 @@ use dhow_scenario::{Scenario, Schedule};
 use crate::capture::Capture;
 use crate::clock::ClockError;
 use crate::congestion::Control;
-use crate::connection::{Connection, Road};
+use crate::connection::{Connection, Wire};
 use crate::dialling::Dial;
 use crate::disk::Hand;
 use crate::entropy::{Entropy, Purpose};
@@ -26,7 +26,7 @@ use crate::machine::{Failing, Machine, Most};
 use crate::network::{NetworkError, blueprints};
 use crate::oracle::{Kept, Violation, Voyages, beyond};
 use crate::payload::Payloads;
-use crate::queue::{Happening, Life, MachineIndex, Queue};
+use crate::queue::{Life, MachineIndex, Occurrent, Queue};
 use crate::sample::Sample;
 use crate::storage::Storage;
 use crate::trace::{Step, Trace, What};
@@ -55,7 +55,7 @@ pub struct World {
     pub(crate) looked_at: usize,
     /// The numbers of their nodes.
     pub(crate) numbers: Vec<u32>,
-    pub(crate) roads: Vec<Road>,
+    pub(crate) roads: Vec<Wire>,
     pub(crate) connections: Vec<Option<Connection>>,
     pub(crate) free_slots: Vec<u32>,
     pub(crate) dials: Vec<Option<Dial>>,
@@ -282,7 +282,7 @@ impl World {
             let ends = (machine(link.between.0.0), machine(link.between.1.0));
             let at = usize::try_from(number).unwrap_or(usize::MAX);
             let entropy = Entropy::new(seed, Purpose::Link, at);
-            let mut road = Road::new(ends, link, self.fidelity, control, entropy);
+            let mut road = Wire::new(ends, link, self.fidelity, control, entropy);
             road.contacts = u32::from(link.presence == Presence::Always);
             road.links = [ends.0, ends.1].map(|end| {
                 let leads = self.machines.get(end.at());
@@ -298,28 +298,28 @@ impl World {
         }
         for at in 0..self.machines.len() {
             self.queue
-                .push(Instant::START, Happening::Start(machine(at), Life(0)));
+                .push(Instant::START, Occurrent::Start(machine(at), Life(0)));
         }
         for (number, contact) in (0_u32..).zip(&scenario.contacts) {
             let at = Instant::START + contact.start;
-            self.queue.push(at, Happening::ContactBegins(number));
+            self.queue.push(at, Occurrent::ContactBegins(number));
         }
         for (number, flow) in (0_u32..).zip(&scenario.traffic) {
             let first = flow.list.first().map_or(Duration::ZERO, |listed| listed.at);
             let at = Instant::START + flow.start + first;
-            self.queue.push(at, Happening::Traffic(number));
+            self.queue.push(at, Occurrent::Traffic(number));
         }
         for (number, crash) in (0_u32..).zip(&scenario.crashes) {
             let at = Instant::START + crash.at;
-            self.queue.push(at, Happening::PlannedCrash(number));
+            self.queue.push(at, Occurrent::PlannedCrash(number));
         }
         for (number, step) in (0_u32..).zip(&scenario.clock_steps) {
             let at = Instant::START + step.at;
-            self.queue.push(at, Happening::ClockStep(number));
+            self.queue.push(at, Occurrent::ClockStep(number));
         }
         self.begin_faults();
         self.queue
-            .push(Instant::START + self.sample_every, Happening::Sample);
+            .push(Instant::START + self.sample_every, Occurrent::Sample);
     }
 
     /// Lets things happen until an instant, or until so many things have happened; false when the run is over.
@@ -358,43 +358,43 @@ impl World {
         all || self.now >= self.end || !self.violations.is_empty()
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn happen(&mut self, happening: Occurrent) {
         match happening {
-            Happening::Timer(at, life) => self.timer(at, life),
-            Happening::Flushed(at, life) => self.flushed(at, life),
-            Happening::Read(at, life) => self.answer_read(at, life),
-            Happening::Arrival(key, side) => self.arrive(key, side),
-            Happening::Writable(key, side) => self.writable(key, side),
-            Happening::Ended(key, side) => self.ended(key, side),
-            Happening::Doubted(key, side) => self.doubted(key, side),
-            Happening::Called(dial) => self.called(dial),
-            Happening::Answered(dial) => self.answered(dial),
-            Happening::ContactBegins(number) => self.contact_begins(number),
-            Happening::ContactEnds(road) => self.contact_ends(road),
-            Happening::Crossed(road, side) => self.crossed(road, side),
-            Happening::Sendable(road, side) => self.sendable(road, side),
-            Happening::Traffic(number) => self.traffic(number),
-            Happening::ChanceCrash(at) => self.chance_crash(at),
-            Happening::FlushCrash(at, life) => self.flush_crash(at, life),
-            Happening::PlannedCrash(number) => self.planned_crash(number),
-            Happening::Start(at, life) => self.start(at, life),
-            Happening::Stall(at) => self.stall(at),
-            Happening::ClockStep(number) => self.step_clock(number),
-            Happening::Rot(at) => self.rot(at),
-            Happening::Fill(at) => self.fill_disk(at),
-            Happening::Empty(at) => self.empty_disk(at),
-            Happening::Look(at, life) => self.look_at_disk(at, life),
-            Happening::Retry(at, life) => self.retry_store(at, life),
-            Happening::Reset(road) => self.chance_reset(road),
-            Happening::ClientCrash(at) => self.crash_clients(at),
-            Happening::ClientBack(at, life) => self.return_clients(at, life),
-            Happening::Sample => self.sample(),
+            Occurrent::Timer(at, life) => self.timer(at, life),
+            Occurrent::Flushed(at, life) => self.flushed(at, life),
+            Occurrent::Read(at, life) => self.answer_read(at, life),
+            Occurrent::Arrival(key, side) => self.arrive(key, side),
+            Occurrent::Writable(key, side) => self.writable(key, side),
+            Occurrent::Ended(key, side) => self.ended(key, side),
+            Occurrent::Doubted(key, side) => self.doubted(key, side),
+            Occurrent::Called(dial) => self.called(dial),
+            Occurrent::Answered(dial) => self.answered(dial),
+            Occurrent::ContactBegins(number) => self.contact_begins(number),
+            Occurrent::ContactEnds(road) => self.contact_ends(road),
+            Occurrent::Crossed(road, side) => self.crossed(road, side),
+            Occurrent::Sendable(road, side) => self.sendable(road, side),
+            Occurrent::Traffic(number) => self.traffic(number),
+            Occurrent::ChanceCrash(at) => self.chance_crash(at),
+            Occurrent::FlushCrash(at, life) => self.flush_crash(at, life),
+            Occurrent::PlannedCrash(number) => self.planned_crash(number),
+            Occurrent::Start(at, life) => self.start(at, life),
+            Occurrent::Stall(at) => self.stall(at),
+            Occurrent::ClockStep(number) => self.step_clock(number),
+            Occurrent::Rot(at) => self.rot(at),
+            Occurrent::Fill(at) => self.fill_disk(at),
+            Occurrent::Empty(at) => self.empty_disk(at),
+            Occurrent::Look(at, life) => self.look_at_disk(at, life),
+            Occurrent::Retry(at, life) => self.retry_store(at, life),
+            Occurrent::Reset(road) => self.chance_reset(road),
+            Occurrent::ClientCrash(at) => self.crash_clients(at),
+            Occurrent::ClientBack(at, life) => self.return_clients(at, life),
+            Occurrent::Sample => self.sample(),
         }
     }
 
     fn sample(&mut self) {
         self.queue
-            .push(self.now + self.sample_every, Happening::Sample);
+            .push(self.now + self.sample_every, Occurrent::Sample);
         let mut sample = Sample {
             at: self.now,
             sent: self.ledger.sent(),
@@ -514,7 +514,7 @@ impl World {
 
     /// The links.
     #[must_use]
-    pub fn roads(&self) -> &[Road] {
+    pub fn roads(&self) -> &[Wire] {
         &self.roads
     }
 

@@ -6,7 +6,7 @@ use dhow_bundle::storage::{BundleKey, Extent, Piece, StoreEvent, StoreRefusal, S
 
 use crate::error::Trouble;
 use crate::record::{Kind, Place};
-use crate::room::Purpose;
+use crate::reserve::Purpose;
 use crate::segment::Reference;
 use crate::slot::{Before, Slot, reference};
 use crate::store::Store;

@@ -6,7 +6,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 
 use crate::error::Trouble;
 use crate::record::Kind;
-use crate::room::Purpose;
+use crate::reserve::Purpose;
 use crate::segment::Usage;
 use crate::store::Store;
 use crate::superblock::{CheckpointPlace, Superblock};

@@ -7,7 +7,7 @@ use dhow_bundle::storage::{BundleKey, Extent, StoreEvent, StoreRefusal};
 use crate::disk::DiskError;
 use crate::error::Trouble;
 use crate::record::{HEADER_OCTETS, Header, Kind, Place, record_octets};
-use crate::room::Purpose;
+use crate::reserve::Purpose;
 use crate::segment::{Reference, Segment, Turn, Usage};
 use crate::slot::{Before, Slot, reference};
 use crate::store::Store;

@@ -15,7 +15,7 @@ use crate::record::{ALIGNMENT, HEADER_OCTETS, Layout, SEGMENTS_START};
 use crate::recovery::Map;
 use crate::removed::Removed;
 use crate::replay::{Commit, Replay};
-use crate::room::UNIT_OCTETS;
+use crate::reserve::UNIT_OCTETS;
 use crate::segment::{Segment, Segments, Usage};
 use crate::slot::{Before, Slot, Slots};
 use crate::superblock::CheckpointPlace;

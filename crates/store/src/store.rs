@@ -123,7 +123,7 @@ pub struct Store {
     /// Events that the next sync makes true.
     pub(crate) waiting: Vec<StoreEvent>,
     /// Bundles of which the node was told that they are kept, before they are durable.
-    pub(crate) promised: Vec<BundleKey>,
+    pub(crate) unsynced: Vec<BundleKey>,
     /// Events that are true.
     pub(crate) ready: Vec<StoreEvent>,
     pub(crate) durable: Place,
@@ -193,7 +193,7 @@ impl Store {
             next_arrival: image.next_arrival,
             written: Vec::new(),
             waiting: Vec::new(),
-            promised: Vec::new(),
+            unsynced: Vec::new(),
             ready: Vec::new(),
             durable: Place {
                 generation: image.last_generation,

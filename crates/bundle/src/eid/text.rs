@@ -9,7 +9,7 @@ use core::str::FromStr;
 use thiserror::Error;
 
 use super::{EndpointId, LOCAL_NODE_NUMBER, MAX_EID_OCTETS};
-use crate::reading::{Oddity, Reading};
+use crate::reading::{Deviation, Reading};
 
 /// Why a text is not an endpoint ID, or an endpoint ID not a node ID.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -111,7 +111,7 @@ impl EndpointId {
         let rest = part.strip_prefix("//").ok_or(EidError::DtnForm)?;
         let Some((name, demux)) = rest.split_once('/') else {
             check_node_name(rest)?;
-            return if reading.accepts(Oddity::NodeNameWithoutSlash) {
+            return if reading.accepts(Deviation::NodeNameWithoutSlash) {
                 Ok(Self::Dtn(Arc::from(format!("{part}/"))))
             } else {
                 Err(EidError::SlashMissing)

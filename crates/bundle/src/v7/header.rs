@@ -10,7 +10,7 @@ use crate::cbor::{CborError, Kind, Reader};
 use crate::crc::CrcType;
 use crate::eid::EndpointId;
 use crate::id::{BundleId, FragmentRange};
-use crate::reading::{Oddity, Reading};
+use crate::reading::{Deviation, Reading};
 use crate::short::ShortOctets;
 use crate::v7::block::{
     BlockFlags, BlockHead, BlockType, ExtensionBlock, ExtensionBlocks, HopCount, PrimaryBlock,
@@ -237,13 +237,13 @@ impl Header {
     /// The rules that the blocks must satisfy together, where none that may not be repeated is.
     pub(crate) fn check_rules_of_usual(&self, reading: Reading) -> Result<(), Refusal> {
         // RFC 9171 4.4.2: without creation time, exactly one bundle age block.
-        if self.lacks_bundle_age() && !reading.accepts(Oddity::BundleAgeMissing) {
+        if self.lacks_bundle_age() && !reading.accepts(Deviation::BundleAgeMissing) {
             return Err(Refusal::BundleAgeMissing);
         }
         // RFC 9171 4.3.1: a CRC, unless a Block Integrity Block targets the primary block.
         if self.primary.crc_type == CrcType::None
             && !self.may_have_signed_primary_block()
-            && !reading.accepts(Oddity::PrimaryBlockWithoutCrc)
+            && !reading.accepts(Deviation::PrimaryBlockWithoutCrc)
         {
             return Err(Refusal::PrimaryBlockWithoutCrc);
         }

@@ -5,9 +5,9 @@ use bytes::Bytes;
 use crate::cbor::CborError;
 use crate::reading::Reading;
 use crate::short::ShortOctets;
-use crate::v7::glance;
 use crate::v7::header::{Header, MAX_HEADER_OCTETS, decode_header};
 use crate::v7::refusal::Refusal;
+use crate::v7::usual_form;
 
 /// Reads headers into one place. Those that come one after the other differ in little, most often: what has the same
 /// octets as in the header before is not read again.
@@ -75,7 +75,7 @@ impl HeaderReader {
         if self.known.reading != reading {
             self.forget(reading);
         }
-        let is_usual = glance::read(&mut self.header, &mut self.known, octets).is_some();
+        let is_usual = usual_form::read(&mut self.header, &mut self.known, octets).is_some();
         if !is_usual {
             self.forget(reading);
         }

@@ -7,7 +7,6 @@ pub mod admin;
 pub mod block;
 pub mod encode;
 pub mod forward;
-mod glance;
 pub mod header;
 pub mod header_reader;
 #[doc(hidden)]
@@ -15,3 +14,4 @@ pub mod oracle;
 pub mod payload;
 pub mod refusal;
 pub mod template;
+mod usual_form;

@@ -50,7 +50,7 @@ pub struct Otg {
     #[command(flatten)]
     pareto: ParetoOptions,
     #[command(flatten)]
-    way: Way,
+    way: Destination,
     /// Name of the flow, a number [default: drawn by chance]
     #[arg(long = "flow:id", value_name = "NUMBER")]
     flow: Option<u64>,
@@ -157,7 +157,7 @@ struct ParetoOptions {
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Where to")]
-struct Way {
+struct Destination {
     /// Receiver
     #[arg(long = "udp:dst_host", alias = "tcp:dst_host", value_name = "HOST")]
     dst_host: Option<String>,

@@ -1,7 +1,7 @@
 //! Connections to the operator's interface, and which of them gives way to a new one.
 //!
 //! Anybody who reaches an address may connect there and say half a request. A connection that has not shown that it may ask
-//! gives way to the next one, as those of neighbours do ([`Crowd`]), so that a crowd of them keeps no operator out.
+//! gives way to the next one, as those of neighbours do ([`Origins`]), so that a crowd of them keeps no operator out.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 use crate::pace::Pace;
 use crate::streams::accept::Places;
-use crate::streams::crowd::{Crowd, Origin};
+use crate::streams::origins::{Origin, Origins};
 
 /// Time in which a connection asks before it gives way to others: where these wait, it waited too, and its request is there.
 const GRACE: Duration = Duration::from_millis(20);
@@ -38,7 +38,7 @@ pub struct Callers {
 #[derive(Default)]
 struct Present {
     next: u64,
-    crowd: Crowd,
+    origins: Origins,
     connections: BTreeMap<StreamId, Connection>,
     pace: Pace,
 }
@@ -92,7 +92,7 @@ impl Callers {
         };
         let number = StreamId(present.next);
         present.next += 1;
-        present.crowd.enter(number, origin);
+        present.origins.enter(number, origin);
         let cut = Rc::new(Notify::new());
         let connection = Connection {
             cut: Rc::clone(&cut),
@@ -128,11 +128,11 @@ impl Callers {
             let connection = present.connections.get(&number);
             connection.is_some_and(|it| it.allowed || it.since.elapsed() < GRACE)
         };
-        let Some(number) = present.crowd.give_way(origin, stays) else {
+        let Some(number) = present.origins.give_way(origin, stays) else {
             return;
         };
         // Nobody is cut twice.
-        present.crowd.leave(number);
+        present.origins.leave(number);
         if let Some(connection) = present.connections.get(&number) {
             connection.cut.notify_one();
         }
@@ -152,7 +152,7 @@ impl Caller {
 impl Drop for Caller {
     fn drop(&mut self) {
         let mut present = self.callers.present.borrow_mut();
-        present.crowd.leave(self.number);
+        present.origins.leave(self.number);
         present.connections.remove(&self.number);
     }
 }

@@ -11,9 +11,9 @@ use dhow_node::door::{Event, Purpose, StreamId};
 use nix::errno::Errno;
 
 use super::outgoing::Outgoing;
+use super::path::{Path, is_missing, says_no_way};
 use super::peers::{Heard, STRANGER_IDLE};
 use super::port::{Port, Ports};
-use super::way::{Way, is_missing, says_no_way};
 use crate::core::Core;
 use crate::streams::carrier::Carriers;
 use crate::streams::path::Ends;
@@ -119,7 +119,7 @@ impl Conversation {
     ///
     /// # Errors
     /// When the system gives no socket, or another link leads to the same address.
-    pub fn begin(core: Core, ports: Rc<Ports>, link: LinkId, way: Way) -> io::Result<Self> {
+    pub fn begin(core: Core, ports: Rc<Ports>, link: LinkId, way: Path) -> io::Result<Self> {
         let port = ports.at(way)?;
         if ports.peers.borrow().link(way.to).is_some() {
             return Err(io::Error::new(
@@ -173,7 +173,7 @@ impl Conversation {
         if is_missing(self.to) {
             return Sent::NoWay;
         }
-        let Ok(way) = Way::find(self.to) else {
+        let Ok(way) = Path::find(self.to) else {
             return Sent::Whole;
         };
         self.narrow(way);
@@ -252,7 +252,7 @@ impl Conversation {
                     self.core.count(|it| it.datagrams_refused += datagrams);
                     left += datagrams;
                     if refusal == Refusal::TooLong
-                        && let Ok(way) = Way::find(self.to)
+                        && let Ok(way) = Path::find(self.to)
                     {
                         self.narrow(way);
                     }
@@ -263,7 +263,7 @@ impl Conversation {
     }
 
     /// Tells the node how long the datagrams are that a way takes, where that is news.
-    fn narrow(&mut self, way: Way) {
+    fn narrow(&mut self, way: Path) {
         if let Some(octets) = way.mtu_octets
             && self.mtu_octets.replace(octets) != Some(octets)
         {

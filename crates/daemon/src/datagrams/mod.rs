@@ -6,7 +6,7 @@
 
 pub mod conversation;
 pub mod outgoing;
+pub mod path;
 pub mod peers;
 pub mod port;
 pub mod socket;
-pub mod way;

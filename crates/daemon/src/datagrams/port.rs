@@ -11,9 +11,9 @@ use dhow_node::config::ListenerId;
 use dhow_node::door::{Purpose, StreamId};
 
 use super::conversation;
+use super::path::Path;
 use super::peers::Peers;
 use super::socket::DatagramSocket;
-use super::way::Way;
 use crate::core::Core;
 use crate::pace::Pace;
 use crate::streams::carrier::Carriers;
@@ -85,7 +85,7 @@ impl Ports {
     ///
     /// # Errors
     /// When the system gives no socket.
-    pub fn at(self: &Rc<Self>, way: Way) -> io::Result<Rc<Port>> {
+    pub fn at(self: &Rc<Self>, way: Path) -> io::Result<Rc<Port>> {
         let mut bound = self.bound.iter();
         let exact = bound.find(|port| port.socket.local().ip() == way.own);
         let any = || self.bound.iter().find(|it| it.socket.sends_from(way.own));

@@ -10,8 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::bound::NeighbourDoor;
 use super::connection::{Side, serve};
-use super::crowd::Origin;
 use super::listener::set_stall_timeout;
+use super::origins::Origin;
 use super::socket::Socket;
 use super::tls::Tls;
 use crate::core::Core;
@@ -97,8 +97,8 @@ fn has_share(core: &Core, origin: Origin, most: usize) -> bool {
         return true;
     }
     core.count(|counts| counts.held_back_by_address += 1);
-    core.cut_neighbour(|crowd, sessions| {
-        crowd.give_way_within(origin, |stream| sessions.contains(&stream))
+    core.cut_neighbour(|origins, sessions| {
+        origins.give_way_within(origin, |stream| sessions.contains(&stream))
     })
 }
 
@@ -113,8 +113,8 @@ async fn neighbour_place(
     }
     core.count(|counts| counts.held_back += 1);
     let origin = origin?;
-    let is_made = core.cut_neighbour(|crowd, sessions| {
-        crowd.give_way(origin, |stream| sessions.contains(&stream))
+    let is_made = core.cut_neighbour(|origins, sessions| {
+        origins.give_way(origin, |stream| sessions.contains(&stream))
     });
     if !is_made {
         return None;

@@ -24,9 +24,9 @@ use crate::config::file::DialSettings;
 use crate::config::udp::Transport;
 use crate::core::{Core, DialOrder};
 use crate::datagrams::conversation::Conversation;
+use crate::datagrams::path::{Path, is_missing, says_no_way};
 use crate::datagrams::port::Ports;
 use crate::datagrams::socket::plain;
-use crate::datagrams::way::{Way, is_missing, says_no_way};
 
 /// Addresses of one host that are tried, at most.
 const ADDRESSES_MAX: usize = 8;
@@ -213,7 +213,7 @@ async fn converse_for(
         };
         let way = match is_carrier_missing(address) {
             true => Err(absent(NO_CARRIER)),
-            false => Way::find(address).map_err(|error| match says_no_way(&error) {
+            false => Path::find(address).map_err(|error| match says_no_way(&error) {
                 true => absent(NO_WAY),
                 false => error,
             }),

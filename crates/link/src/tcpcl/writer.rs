@@ -1,7 +1,7 @@
 //! The gather list under construction.
 
 use bytes::BytesMut;
-use dhow_bundle::Room;
+use dhow_bundle::SmallBuffer;
 use dhow_bundle::storage::Piece;
 
 use crate::stream::Gather;
@@ -21,7 +21,7 @@ pub(super) trait Encode {
 
 /// Writes messages and data to a gather list, up to a limit, with as few entries as possible.
 pub(super) struct Writer<'a> {
-    heads: &'a mut Room,
+    heads: &'a mut SmallBuffer,
     out: &'a mut Gather,
     limit: u64,
     written: u64,
@@ -29,7 +29,7 @@ pub(super) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// Write to `out`, about `limit` octets; `heads` is empty and keeps room between calls.
-    pub(super) fn new(heads: &'a mut Room, out: &'a mut Gather, limit: usize) -> Self {
+    pub(super) fn new(heads: &'a mut SmallBuffer, out: &'a mut Gather, limit: usize) -> Self {
         Self {
             heads,
             out,

@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use dhow_bundle::Room;
+use dhow_bundle::SmallBuffer;
 use dhow_bundle::storage::Piece;
 
 use super::config::{Config, Framing};
@@ -32,7 +32,7 @@ pub(super) struct TransfersOut {
     queued_octets: u64,
     /// The ID of the next transfer in segments.
     next_id: u64,
-    heads: Room,
+    heads: SmallBuffer,
     scratch: Vec<u8>,
 }
 
@@ -85,7 +85,7 @@ impl TransfersOut {
             leaving: VecDeque::new(),
             queued_octets: 0,
             next_id: first_id,
-            heads: Room::new(HEAD_ROOM),
+            heads: SmallBuffer::new(HEAD_ROOM),
             scratch: Vec::new(),
         }
     }

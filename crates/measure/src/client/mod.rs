@@ -28,7 +28,7 @@ pub use parcels::Carrier;
 pub use settings::{SPOOL_OCTETS, Settings};
 pub use target::{PORT, Target, TargetError};
 
-use self::outlet::{Outlet, Way};
+use self::outlet::{Outlet, Transport};
 use self::record::Sample;
 use self::ring::Ring;
 use self::spool::Spool;
@@ -133,7 +133,7 @@ impl Client {
     /// # Errors
     /// Names that no collector takes, or a file that cannot be written.
     pub fn connect(settings: Settings) -> Result<Self, ClientError> {
-        let way = Way::open(&settings.target).map_err(|error| ClientError::Target {
+        let way = Transport::open(&settings.target).map_err(|error| ClientError::Target {
             target: settings.target.clone(),
             error,
         })?;
@@ -149,10 +149,13 @@ impl Client {
         carrier: Box<dyn Carrier>,
         settings: Settings,
     ) -> Result<Self, ClientError> {
-        Self::begin(&settings.with_encoding(Encoding::Text), Way::over(carrier))
+        Self::begin(
+            &settings.with_encoding(Encoding::Text),
+            Transport::over(carrier),
+        )
     }
 
-    fn begin(settings: &Settings, way: Way) -> Result<Self, ClientError> {
+    fn begin(settings: &Settings, way: Transport) -> Result<Self, ClientError> {
         check_domain(&settings.domain)?;
         check_sender(&settings.sender)?;
         Schema::new(&settings.app, Vec::new())?;

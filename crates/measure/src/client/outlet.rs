@@ -24,7 +24,7 @@ const REFILL_OCTETS: usize = 256 << 10;
 /// The way out of one client.
 #[derive(Debug)]
 pub struct Outlet {
-    way: Way,
+    way: Transport,
     encoding: Encoding,
     /// Octets of the header that have not left; they go before all rows.
     header: Vec<u8>,
@@ -37,7 +37,7 @@ pub struct Outlet {
 }
 
 /// The transport of rows.
-pub enum Way {
+pub enum Transport {
     Tcp(Link),
     File(Box<dyn Write + Send>, HeaderState),
     Parcels(Parcels),
@@ -50,7 +50,7 @@ pub enum HeaderState {
     Written,
 }
 
-impl std::fmt::Debug for Way {
+impl std::fmt::Debug for Transport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Tcp(link) => link.fmt(f),
@@ -78,7 +78,7 @@ pub enum Fate {
     Dropped,
 }
 
-impl Way {
+impl Transport {
     /// Opens the way to a target; a collector need not be there.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Way {
 
 impl Outlet {
     /// The way out, and where rows wait that cannot leave.
-    pub const fn new(way: Way, encoding: Encoding, spool: Spool) -> Self {
+    pub const fn new(way: Transport, encoding: Encoding, spool: Spool) -> Self {
         Self {
             way,
             encoding,
@@ -119,10 +119,10 @@ impl Outlet {
     /// True once a header was written: streams that are new after it are told of in rows.
     pub const fn has_header(&self) -> bool {
         match &self.way {
-            Way::Tcp(link) => link.is_up(),
-            Way::File(_, state) => matches!(state, HeaderState::Written),
+            Transport::Tcp(link) => link.is_up(),
+            Transport::File(_, state) => matches!(state, HeaderState::Written),
             // Each parcel has one of its own, with all streams.
-            Way::Parcels(_) => false,
+            Transport::Parcels(_) => false,
         }
     }
 
@@ -167,7 +167,7 @@ impl Outlet {
 
     /// No more rows will come.
     pub fn hasten(&mut self) {
-        if let Way::Parcels(parcels) = &mut self.way {
+        if let Transport::Parcels(parcels) = &mut self.way {
             parcels.hasten();
         }
     }
@@ -178,15 +178,15 @@ impl Outlet {
     /// A file that takes no more, or a spool that does not give back what it took. A collector that is away is no error.
     pub fn pump(&mut self, header: impl Fn(Option<u64>) -> String) -> Result<(), OutletError> {
         match &mut self.way {
-            Way::File(_, state) => {
+            Transport::File(_, state) => {
                 if *state == HeaderState::Due {
                     *state = HeaderState::Written;
                     self.header = header(None).into_bytes();
                 }
                 return self.pump_file();
             }
-            Way::Parcels(_) => return self.pump_parcels(|number| header(Some(number))),
-            Way::Tcp(link) => match link.look() {
+            Transport::Parcels(_) => return self.pump_parcels(|number| header(Some(number))),
+            Transport::Tcp(link) => match link.look() {
                 Look::Away => {
                     // Rows that left over the last connection may not have arrived, and are not sent again; a row that was cut has
                     // not, and is.
@@ -210,7 +210,7 @@ impl Outlet {
             if self.waiting() < ROWS_OCTETS {
                 self.refill()?;
             }
-            let Way::Parcels(parcels) = &mut self.way else {
+            let Transport::Parcels(parcels) = &mut self.way else {
                 return Ok(());
             };
             match parcels.pump(self.pending.get(self.sent..).unwrap_or_default(), &header) {
@@ -239,7 +239,7 @@ impl Outlet {
     /// Writes what is in memory into the file, where the way out is one.
     fn write_file(&mut self) -> io::Result<()> {
         loop {
-            let Way::File(file, _) = &mut self.way else {
+            let Transport::File(file, _) = &mut self.way else {
                 return Ok(());
             };
             let octets = match self.header.is_empty() {
@@ -288,7 +288,7 @@ impl Outlet {
             if self.sent == self.pending.len() {
                 self.refill()?;
             }
-            let Way::Tcp(link) = &mut self.way else {
+            let Transport::Tcp(link) = &mut self.way else {
                 return Ok(());
             };
             let octets = match self.header.is_empty() {
@@ -320,7 +320,7 @@ impl Outlet {
     }
 
     fn break_off(&mut self) {
-        if let Way::Tcp(link) = &mut self.way {
+        if let Transport::Tcp(link) = &mut self.way {
             link.fail();
         }
         self.rewind();
@@ -350,9 +350,9 @@ impl Outlet {
     /// Why nothing is taken, where it is known.
     pub fn refusal(&self) -> Option<&str> {
         match &self.way {
-            Way::Tcp(link) => link.refusal(),
-            Way::File(..) => None,
-            Way::Parcels(parcels) => parcels.trouble(),
+            Transport::Tcp(link) => link.refusal(),
+            Transport::File(..) => None,
+            Transport::Parcels(parcels) => parcels.trouble(),
         }
     }
 
@@ -362,8 +362,8 @@ impl Outlet {
     /// It did not within `patience`, or cut the session: what left last may not have arrived.
     pub fn finish(&mut self, patience: Duration) -> io::Result<()> {
         match &mut self.way {
-            Way::Tcp(link) => link.finish(patience),
-            Way::File(..) | Way::Parcels(_) => Ok(()),
+            Transport::Tcp(link) => link.finish(patience),
+            Transport::File(..) | Transport::Parcels(_) => Ok(()),
         }
     }
 
@@ -437,7 +437,7 @@ mod tests {
 
     fn outlet(spool_octets: u64) -> Outlet {
         let spool = Spool::new(std::env::temp_dir(), spool_octets);
-        Outlet::new(Way::over(Box::new(Taker)), Encoding::Text, spool)
+        Outlet::new(Transport::over(Box::new(Taker)), Encoding::Text, spool)
     }
 
     fn add(outlet: &mut Outlet, rows: usize) {
@@ -465,7 +465,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let spool = Spool::new(std::env::temp_dir(), 0);
-        let way = Way::open(&Target::Tcp(address)).unwrap();
+        let way = Transport::open(&Target::Tcp(address)).unwrap();
         let mut outlet = Outlet::new(way, Encoding::Text, spool);
         let pump = |outlet: &mut Outlet| outlet.pump(|_| "header\n".to_owned()).unwrap();
         while !outlet.has_header() {

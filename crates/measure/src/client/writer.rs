@@ -440,7 +440,7 @@ fn account_schema() -> Schema {
 
 #[cfg(test)]
 mod tests {
-    use super::super::outlet::Way;
+    use super::super::outlet::Transport;
     use super::super::record;
     use super::super::spool::Spool;
     use super::super::target::Target;
@@ -460,7 +460,7 @@ mod tests {
         let path = directory.path().join("out.oml");
         let settings = Settings::new(Target::File(path.clone()), "d", "s", "a");
         let spool = Spool::new(directory.path().to_path_buf(), 8 << 20);
-        let way = Way::open(&settings.target).expect("a file");
+        let way = Transport::open(&settings.target).expect("a file");
         let outlet = Outlet::new(way, settings.encoding, spool);
         let mut writer = Writer::new(&settings, 1, outlet);
         let counters = Arc::new(Counters::default());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 
 use super::Figures;
-use super::room::Room;
+use super::budget::Budget;
 use super::session::{Arrived, Call, Kept, Said, SessionKey, now_s};
 use crate::omsp::{Decoder, ROW_COST_MAX, SessionError};
 
@@ -20,7 +20,7 @@ const FIRST_KEY: SessionKey = 1 << 63;
 pub struct Intake {
     calls: SyncSender<Call>,
     figures: Arc<Figures>,
-    rows: Arc<Room>,
+    rows: Arc<Budget>,
     next: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ impl Intake {
     pub(super) const fn new(
         calls: SyncSender<Call>,
         figures: Arc<Figures>,
-        rows: Arc<Room>,
+        rows: Arc<Budget>,
     ) -> Self {
         Self {
             calls,

@@ -5,14 +5,14 @@
 //! take the same way from an [`Intake`].
 
 mod account;
+mod budget;
 mod database;
 mod intake;
 mod listener;
 mod numbers;
+mod open_database;
 mod postgres;
-mod room;
 mod session;
-mod shelf;
 mod spans;
 mod sqlite;
 mod store;
@@ -31,8 +31,8 @@ pub use database::DatabaseError;
 pub use intake::{Intake, IntakeError, PARCEL_OCTETS_MAX, Pledge};
 pub use session::Kept;
 
+use self::budget::Budget;
 use self::listener::Listener;
-use self::room::Room;
 use self::session::Call;
 use self::store::Store;
 
@@ -145,16 +145,16 @@ pub struct Collector {
     listener: JoinHandle<()>,
     store: JoinHandle<Outcome>,
     calls: SyncSender<Call>,
-    rooms: Rooms,
+    budgets: Budgets,
 }
 
 /// The memory that all clients share.
 #[derive(Clone, Debug)]
-struct Rooms {
+struct Budgets {
     /// For rows between being read and being committed.
-    rows: Arc<Room>,
+    rows: Arc<Budget>,
     /// For rows that are long, and not whole yet.
-    long: Arc<Room>,
+    long: Arc<Budget>,
 }
 
 /// The values that a collector's parts share.
@@ -164,7 +164,7 @@ struct Shared {
     figures: Arc<Figures>,
     tell: Tell,
     calls: SyncSender<Call>,
-    rooms: Rooms,
+    budgets: Budgets,
 }
 
 /// The result of a collector at its end.
@@ -191,16 +191,16 @@ impl Collector {
         let stop = Arc::new(AtomicBool::new(false));
         let figures = Arc::new(Figures::default());
         let (sender, receiver) = mpsc::sync_channel(QUEUE_BATCHES);
-        let rooms = Rooms {
-            rows: Room::new(ROWS_OCTETS_MAX),
-            long: Room::new(LONG_ROWS_OCTETS_MAX),
+        let budgets = Budgets {
+            rows: Budget::new(ROWS_OCTETS_MAX),
+            long: Budget::new(LONG_ROWS_OCTETS_MAX),
         };
         let store = Store::open(
             place,
             terms.end_patience,
             Arc::clone(&stop),
             Arc::clone(&tell),
-            Arc::clone(&rooms.rows),
+            Arc::clone(&budgets.rows),
         )?;
         let store = std::thread::Builder::new()
             .name("store".to_owned())
@@ -212,7 +212,7 @@ impl Collector {
             figures: Arc::clone(&figures),
             tell,
             calls: sender.clone(),
-            rooms: rooms.clone(),
+            budgets: budgets.clone(),
         };
         let listener = Listener::new(listener, shared).map_err(CollectorError::Listen)?;
         let listener = std::thread::Builder::new()
@@ -226,7 +226,7 @@ impl Collector {
             listener,
             store,
             calls: sender,
-            rooms,
+            budgets,
         })
     }
 
@@ -242,7 +242,7 @@ impl Collector {
 
     /// A way in for parcels that came otherwise.
     pub fn intake(&self) -> Intake {
-        let rows = Arc::clone(&self.rooms.rows);
+        let rows = Arc::clone(&self.budgets.rows);
         Intake::new(self.calls.clone(), Arc::clone(&self.figures), rows)
     }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, SyncSender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::budget::Held;
 use super::database::DatabaseError;
-use super::room::Held;
 use super::{Notice, Shared};
 use crate::omsp::header::{ACCEPTED, Parcel, REFUSED};
 use crate::omsp::{Batch, Decoder, Header, ROW_COST_MAX, ROW_OCTETS_MAX};
@@ -238,7 +238,7 @@ impl Session {
     /// Takes what was read, in memory that all clients share.
     fn take(&mut self, octets: &[u8]) -> Result<(), End> {
         let most = octets.len().saturating_mul(ROW_COST_MAX);
-        let held = self.shared.rooms.rows.take(most);
+        let held = self.shared.budgets.rows.take(most);
         let fed = self.decoder.feed(octets);
         fed.map_err(|error| End::Refused(error.to_string()))?;
         self.begin()?;
@@ -265,7 +265,7 @@ impl Session {
         let all = all.unwrap_or_else(|| (pending * UNKNOWN_GROWTH).min(ROW_OCTETS_MAX));
         let more = all.max(pending).saturating_sub(has);
         let since = *self.without_room.get_or_insert_with(Instant::now);
-        match (self.shared.rooms.long.try_take(more), &mut self.long_row) {
+        match (self.shared.budgets.long.try_take(more), &mut self.long_row) {
             (Some(held), Some(long_row)) => long_row.join(held),
             (Some(held), none) => *none = Some(held),
             (None, _) if since.elapsed() < LONG_ROW_PATIENCE => return,
@@ -329,7 +329,7 @@ impl Session {
         let octets = batch.octets();
         // A row that was long until now needs more, and nobody asks for room who has some.
         let held = held.filter(|held| octets <= held.octets());
-        let mut held = held.unwrap_or_else(|| self.shared.rooms.rows.take(octets));
+        let mut held = held.unwrap_or_else(|| self.shared.budgets.rows.take(octets));
         held.shrink(octets);
         let figures = &self.shared.figures;
         let rows = u64::try_from(batch.rows.len()).unwrap_or_default();

@@ -11,12 +11,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use super::account::Account;
+use super::budget::{Budget, Held};
 use super::database::{Database, DatabaseError};
 use super::numbers::RunName;
+use super::open_database::{Client, Clients, Kept, Open, OpenDatabase};
 use super::postgres::Postgres;
-use super::room::{Held, Room};
 use super::session::{self, Arrived, Beginning, Call, Said, SessionKey};
-use super::shelf::{Client, Clients, Kept, Open, Shelf};
 use super::sqlite::{Cache, Sqlite};
 use super::{Notice, Outcome, Place, ROWS_OCTETS_MAX, Tell};
 use crate::omsp::header::Parcel;
@@ -51,8 +51,8 @@ pub struct Store {
     place: Place,
     stop: Arc<AtomicBool>,
     tell: Tell,
-    rows: Arc<Room>,
-    databases: BTreeMap<String, Shelf>,
+    rows: Arc<Budget>,
+    databases: BTreeMap<String, OpenDatabase>,
     sessions: Clients,
     account: Account,
     committed: Instant,
@@ -71,7 +71,7 @@ impl Store {
         end_patience: Duration,
         stop: Arc<AtomicBool>,
         tell: Tell,
-        rows: Arc<Room>,
+        rows: Arc<Budget>,
     ) -> Result<Self, DatabaseError> {
         let mut store = Self {
             place,
@@ -90,8 +90,8 @@ impl Store {
         match &store.place {
             Place::Directory(directory) => std::fs::create_dir_all(directory)?,
             Place::File(_) | Place::Postgres(_) => {
-                let shelf = store.open_shelf(SHARED)?;
-                store.databases.insert(SHARED.to_owned(), shelf);
+                let database = store.open_database(SHARED)?;
+                store.databases.insert(SHARED.to_owned(), database);
             }
         }
         Ok(store)
@@ -120,7 +120,7 @@ impl Store {
 
     /// The time for which more rows are waited for before a commit.
     fn commit_due(&self) -> Duration {
-        let has_rows = !self.databases.values().all(Shelf::is_empty);
+        let has_rows = !self.databases.values().all(OpenDatabase::is_empty);
         // Parcels that came together share a commit, which waits for no others, and neither do those who need the room.
         if !self.pledges.is_empty() || (has_rows && self.rows.is_wanted()) {
             return Duration::ZERO;
@@ -144,7 +144,7 @@ impl Store {
 
     /// A session as a whole, whose giver waits for its commit.
     fn parcel(&mut self, session: SessionKey, arrived: Arrived) {
-        let name = self.shelf_name(&arrived.header.domain);
+        let name = self.database_name(&arrived.header.domain);
         let (verdict, answer) = mpsc::sync_channel(1);
         let beginning = Beginning {
             header: arrived.header,
@@ -175,8 +175,8 @@ impl Store {
     /// Tells who waits for a commit what it came to.
     fn redeem(&mut self) {
         for (name, verdict) in std::mem::take(&mut self.pledges) {
-            let shelf = self.databases.get(&name);
-            let is_durable = shelf.is_some_and(Shelf::is_empty);
+            let database = self.databases.get(&name);
+            let is_durable = database.is_some_and(OpenDatabase::is_empty);
             let kept = match is_durable {
                 true => session::Kept::Stored,
                 false => session::Kept::Not("its database is away".to_owned()),
@@ -191,7 +191,7 @@ impl Store {
         }
     }
 
-    fn shelf_name(&self, domain: &str) -> String {
+    fn database_name(&self, domain: &str) -> String {
         match self.place {
             // File systems may make no difference between capitals and small letters, but those that people use here do.
             Place::Directory(_) => domain.to_owned(),
@@ -202,7 +202,7 @@ impl Store {
     /// Says whether anything of a session can be stored.
     fn begin(&mut self, session: SessionKey, beginning: Beginning) {
         let header = beginning.header;
-        let name = self.shelf_name(&header.domain);
+        let name = self.database_name(&header.domain);
         let client = Client {
             run: self.run_of(&header),
             header,
@@ -264,8 +264,8 @@ impl Store {
                 return Err(DatabaseError::away("too many domains are in use"));
             }
             // A domain that cannot be stored at all must not hold up the others.
-            let shelf = self.open_shelf(name)?;
-            self.databases.insert(name.to_owned(), shelf);
+            let database = self.open_database(name)?;
+            self.databases.insert(name.to_owned(), database);
         }
         let mut outcome = self.try_to_admit(session, name);
         if let Err(error) = outcome {
@@ -281,12 +281,12 @@ impl Store {
         name: &str,
     ) -> Result<Result<(), DatabaseError>, DatabaseError> {
         let client = self.sessions.get(&session);
-        let shelf = self.databases.get_mut(name);
-        let (Some(client), Some(shelf)) = (client, shelf) else {
+        let database = self.databases.get_mut(name);
+        let (Some(client), Some(database)) = (client, database) else {
             return Ok(Err(DatabaseError::away("its database is given up")));
         };
-        shelf.begin();
-        let open = shelf.open.as_mut();
+        database.begin();
+        let open = database.open.as_mut();
         let open = open.ok_or_else(|| DatabaseError::away("it is closed"))?;
         if self.account.numbers().knows(&client.run) {
             return Ok(open.begin(client)?.map(drop));
@@ -307,10 +307,10 @@ impl Store {
         let used: Vec<String> = self
             .sessions
             .values()
-            .map(|client| self.shelf_name(&client.header.domain))
+            .map(|client| self.database_name(&client.header.domain))
             .collect();
         self.databases
-            .retain(|name, shelf| !shelf.is_settled() || used.contains(name));
+            .retain(|name, database| !database.is_settled() || used.contains(name));
     }
 
     fn came(
@@ -321,7 +321,7 @@ impl Store {
         parcel: Option<Parcel>,
         held: Held,
     ) {
-        let name = self.shelf_name(&self.domain(session));
+        let name = self.database_name(&self.domain(session));
         let Some(client) = self.sessions.get_mut(&session) else {
             return;
         };
@@ -332,7 +332,7 @@ impl Store {
             kept.give_up(Reason::NoTable, &self.sessions, &mut self.account);
             return;
         }
-        let Some(shelf) = self.databases.get_mut(&name) else {
+        let Some(database) = self.databases.get_mut(&name) else {
             // The database was given up as the collector ends.
             let rows = kept.end(&self.sessions, &mut self.account);
             if rows > 0 {
@@ -340,11 +340,11 @@ impl Store {
             }
             return;
         };
-        let stored = shelf
+        let stored = database
             .open
             .as_mut()
             .map(|open| open.store(&mut kept, &self.sessions, &mut self.account));
-        shelf.keep(kept);
+        database.keep(kept);
         match stored {
             Some(Ok(())) => {}
             Some(Err(error)) => self.recover(&name, error),
@@ -355,7 +355,13 @@ impl Store {
 
     /// Commits databases, the one that most is kept for first, until not too much is kept for all of them.
     fn commit_the_fullest(&mut self) {
-        while self.databases.values().map(Shelf::octets).sum::<usize>() >= KEPT_OCTETS_MAX {
+        while self
+            .databases
+            .values()
+            .map(OpenDatabase::octets)
+            .sum::<usize>()
+            >= KEPT_OCTETS_MAX
+        {
             let most = self.databases.iter().max_by_key(|(_, it)| it.octets());
             let Some(name) = most.map(|(name, _)| name.clone()) else {
                 return;
@@ -379,7 +385,9 @@ impl Store {
         self.close_the_idle();
         self.committed = Instant::now();
         if self.written_back.elapsed() >= WRITE_BACK_EVERY {
-            self.databases.values_mut().for_each(Shelf::write_back);
+            self.databases
+                .values_mut()
+                .for_each(OpenDatabase::write_back);
             self.written_back = self.committed;
         }
     }
@@ -390,31 +398,31 @@ impl Store {
             return;
         }
         let clients = &self.sessions;
-        self.databases.retain(|name, shelf| {
+        self.databases.retain(|name, database| {
             let mut domains = clients.values().map(|client| &client.header.domain);
-            domains.any(|domain| domain == name) || !shelf.is_idle_for(CLOSE_AFTER)
+            domains.any(|domain| domain == name) || !database.is_idle_for(CLOSE_AFTER)
         });
     }
 
     fn commit(&mut self, name: &str) {
         let is_shared = !matches!(self.place, Place::Directory(_));
         let is_of = |domain: &str| is_shared || domain == name;
-        let Some(shelf) = self.databases.get_mut(name) else {
+        let Some(database) = self.databases.get_mut(name) else {
             return;
         };
         let is_told = self.account.untold(is_of).next().is_none()
             && self.account.changes(is_of).next().is_none();
-        if shelf.is_settled() && is_told {
+        if database.is_settled() && is_told {
             return;
         }
-        let outcome = match &mut shelf.open {
+        let outcome = match &mut database.open {
             Some(open) => open.commit(&self.account, is_of, &self.sessions),
             None => Err(DatabaseError::away("it is closed")),
         };
         match outcome {
             Ok(()) => {
-                shelf.committed();
-                if let Some(open) = &mut shelf.open {
+                database.committed();
+                if let Some(open) = &mut database.open {
                     let sessions = &self.sessions;
                     open.forget(|key| sessions.get(key).is_some_and(|c| !c.ended));
                 }
@@ -433,8 +441,8 @@ impl Store {
         });
         loop {
             // The connection and whatever it had begun.
-            if let Some(shelf) = self.databases.get_mut(name) {
-                shelf.open = None;
+            if let Some(database) = self.databases.get_mut(name) {
+                database.open = None;
             }
             std::thread::sleep(wait);
             wait = (wait * 2).min(RETRY_MAX);
@@ -458,33 +466,33 @@ impl Store {
 
     /// Everything that is kept, once more, and its commit.
     fn again(&mut self, name: &str) -> Result<(), DatabaseError> {
-        let mut open = self.open_database(name)?;
+        let mut open = self.connect(name)?;
         let is_shared = !matches!(self.place, Place::Directory(_));
         let is_of = |domain: &str| is_shared || domain == name;
-        let Some(shelf) = self.databases.get_mut(name) else {
+        let Some(database) = self.databases.get_mut(name) else {
             return Ok(());
         };
-        for kept in shelf.kept() {
+        for kept in database.kept() {
             open.store(kept, &self.sessions, &mut self.account)?;
         }
         open.commit(&self.account, is_of, &self.sessions)?;
         self.account.told(is_of);
-        shelf.committed();
-        shelf.open = Some(open);
+        database.committed();
+        database.open = Some(open);
         Ok(())
     }
 
     /// The collector ends without its database.
     fn give_up(&mut self, name: &str, error: DatabaseError) {
-        let Some(mut shelf) = self.databases.remove(name) else {
+        let Some(mut database) = self.databases.remove(name) else {
             return;
         };
         let mut rows = 0;
-        for kept in shelf.kept() {
+        for kept in database.kept() {
             rows += kept.end(&self.sessions, &mut self.account);
         }
         // If no rows are kept, the database lacks only the account.
-        if rows > 0 || shelf.is_empty() {
+        if rows > 0 || database.is_empty() {
             self.lose(rows, error);
         }
     }
@@ -494,11 +502,11 @@ impl Store {
         self.lost = Some((before + rows, error));
     }
 
-    fn open_shelf(&self, name: &str) -> Result<Shelf, DatabaseError> {
-        Ok(Shelf::new(self.open_database(name)?))
+    fn open_database(&self, name: &str) -> Result<OpenDatabase, DatabaseError> {
+        Ok(OpenDatabase::new(self.connect(name)?))
     }
 
-    fn open_database(&self, name: &str) -> Result<Open, DatabaseError> {
+    fn connect(&self, name: &str) -> Result<Open, DatabaseError> {
         let database: Box<dyn Database> = match &self.place {
             Place::File(path) => Box::new(Sqlite::open(path, Cache::Alone)?),
             Place::Directory(directory) => {

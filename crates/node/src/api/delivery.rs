@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use bytes::BytesMut;
 use dhow_bundle::storage::{Extent, Piece};
-use dhow_bundle::{EndpointId, Room};
+use dhow_bundle::{EndpointId, SmallBuffer};
 use dhow_link::Gather;
 
 use super::seam::{DeliveryHead, DeliveryId};
@@ -55,7 +55,7 @@ pub(super) struct Deliveries {
     unconfirmed: VecDeque<DeliveryId>,
     spelling: DeliverySpelling,
     /// Where heads are written, one behind the other.
-    heads: Room,
+    heads: SmallBuffer,
 }
 
 impl Deliveries {
@@ -66,7 +66,7 @@ impl Deliveries {
             leaving: VecDeque::new(),
             unconfirmed: VecDeque::new(),
             spelling: DeliverySpelling::default(),
-            heads: Room::new(HEADS_OCTETS),
+            heads: SmallBuffer::new(HEADS_OCTETS),
         }
     }
 

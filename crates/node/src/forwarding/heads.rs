@@ -4,14 +4,14 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use dhow_bundle::v7::forward::LastHop;
-use dhow_bundle::{Header, HopEdit, Room};
+use dhow_bundle::{Header, HopEdit, SmallBuffer};
 
 /// Room for header blocks that is taken at once, octets: of some hundred small bundles.
 const HEADS_OCTETS: usize = 16 * 1024;
 
 /// Room for header blocks on their way out: written here one after the other, and shared, not copied.
 pub(crate) struct Heads {
-    room: Room,
+    room: SmallBuffer,
     /// The header under construction.
     draft: Vec<u8>,
     last: LastHop,
@@ -20,7 +20,7 @@ pub(crate) struct Heads {
 impl Default for Heads {
     fn default() -> Self {
         Self {
-            room: Room::new(HEADS_OCTETS),
+            room: SmallBuffer::new(HEADS_OCTETS),
             draft: Vec::new(),
             last: LastHop::default(),
         }

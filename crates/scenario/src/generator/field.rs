@@ -84,14 +84,14 @@ type Place = (i64, i64);
 
 /// One node's way to where it goes next.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct Leg {
     from: Place,
     to: Place,
     /// When it leaves, arrives, and leaves again, milliseconds.
     times: (i64, i64, i64),
 }
 
-impl Way {
+impl Leg {
     /// The place at `now`, milliseconds from the start.
     fn place(&self, now: i64) -> Place {
         let (leaves, arrives, _) = self.times;
@@ -115,7 +115,7 @@ struct Walk {
     pause: (Duration, Duration),
     step: Duration,
     entropy: Entropy,
-    ways: Vec<Way>,
+    ways: Vec<Leg>,
     places: Vec<Place>,
 }
 
@@ -159,7 +159,7 @@ impl Walk {
         for _ in 0..count {
             let place = self.anywhere();
             self.places.push(place);
-            self.ways.push(Way {
+            self.ways.push(Leg {
                 from: place,
                 to: place,
                 times: (0, 0, 0),
@@ -197,7 +197,7 @@ impl Walk {
         }
     }
 
-    fn next_way(&mut self, way: Way) -> Way {
+    fn next_way(&mut self, way: Leg) -> Leg {
         let (slowest, fastest) = self.speeds.unwrap_or((1, 1));
         let (from, leaves) = (way.to, way.times.2);
         let to = self.anywhere();
@@ -207,7 +207,7 @@ impl Walk {
         let length = squared(from, to).isqrt();
         // A millisecond at least, so that time goes on.
         let arrives = leaves + (length * 1_000 / speed).max(1);
-        Way {
+        Leg {
             from,
             to,
             times: (leaves, arrives, arrives + pause),

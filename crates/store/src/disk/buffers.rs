@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
 
-use super::rooms::BLOCK_OCTETS;
+use super::aligned::BLOCK_OCTETS;
 
 /// Octets of a buffer: large enough that a socket read or a store read is worth its system call, small enough that a slice that
 /// is kept for long keeps little else, and such that an allocator rounds them up to no more.

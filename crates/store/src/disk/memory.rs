@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use bytes::Bytes;
 use dhow_bundle::storage::Medium;
 
+use super::aligned::{Source, WriteBuffers};
 use super::buffers::Buffers;
-use super::rooms::{Source, WriteRooms};
 use super::{Chunk, Disk, DiskError};
 
 /// A sparse log in memory: what was never written takes none. What is appended in large pieces is kept as it came, and what was
@@ -17,7 +17,7 @@ use super::{Chunk, Disk, DiskError};
 pub struct MemoryDisk {
     log: RwLock<Log>,
     /// Memory is kept for use again: to have it from the system anew costs more than all else.
-    rooms: Mutex<WriteRooms>,
+    rooms: Mutex<WriteBuffers>,
 }
 
 /// Octets of which a stretch takes a multiple.
@@ -56,7 +56,7 @@ impl MemoryDisk {
     pub fn with_buffers(buffers: Buffers) -> Self {
         Self {
             log: RwLock::default(),
-            rooms: Mutex::new(WriteRooms::new(buffers, GRAIN_OCTETS)),
+            rooms: Mutex::new(WriteBuffers::new(buffers, GRAIN_OCTETS)),
         }
     }
 

@@ -1,13 +1,13 @@
 //! The calls that a store needs of what it writes on, and what has them: a file (`file`, past the page cache by `direct`,
 //! `recent`, `rooms` and `buffers`), memory, and one for tests that fails.
 
+mod aligned;
 mod buffers;
 mod direct;
 mod faulty;
 mod file;
 mod memory;
 mod recent;
-mod rooms;
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use super::record::RecordRefusal;
 use crate::cbor::{Kind, Reader, write_array, write_boolean, write_unsigned};
 use crate::eid::EndpointId;
 use crate::id::{BundleId, CreationTimestamp, FragmentRange};
-use crate::reading::{Oddity, Reading};
+use crate::reading::{Deviation, Reading};
 use crate::time::DtnTime;
 
 /// A status that is asserted.
@@ -118,7 +118,7 @@ fn decode_status(
     let mut array = reader.array()?;
     array.item(reader)?;
     let is_asserted =
-        if reader.kind()? == Kind::Unsigned && reading.accepts(Oddity::IntegerForBoolean) {
+        if reader.kind()? == Kind::Unsigned && reading.accepts(Deviation::IntegerForBoolean) {
             match reader.unsigned()? {
                 0 => false,
                 1 => true,

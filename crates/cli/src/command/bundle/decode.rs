@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bytes::{Bytes, BytesMut};
 use clap::Args;
 use dhow_bundle::v7::admin::{AdministrativeRecord, RecordRefusal};
-use dhow_bundle::{BundleFlags, Header, Oddity, PayloadVerifier, Reading, Refusal};
+use dhow_bundle::{BundleFlags, Deviation, Header, PayloadVerifier, Reading, Refusal};
 use serde::Serialize;
 
 use super::description::Description;
@@ -242,23 +242,23 @@ fn read(
         progress.advance(u64::try_from(length).unwrap_or_default());
     }
     payload.verifier.finish(&payload.trailer)?;
-    let (record, oddity) = payload.record.map(read_record).transpose()?.unzip();
+    let (record, deviation) = payload.record.map(read_record).transpose()?.unzip();
     Ok(Description::new(
         &header,
         payload.digest.hexadecimal(),
         record.as_ref(),
-        oddity.flatten(),
+        deviation.flatten(),
     ))
 }
 
 /// An administrative record, with the imperfection that it has. A node takes a bundle by its blocks, whatever its records look like, and
 /// applications read these leniently.
-fn read_record(octets: Vec<u8>) -> Result<(AdministrativeRecord, Option<Oddity>), Obstacle> {
+fn read_record(octets: Vec<u8>) -> Result<(AdministrativeRecord, Option<Deviation>), Obstacle> {
     let octets = Bytes::from(octets);
     let record = AdministrativeRecord::decode(&octets, Reading::Lenient)?;
     let is_strict = AdministrativeRecord::decode(&octets, Reading::Strict).is_ok();
     // It is the only one that a record may have.
-    Ok((record, (!is_strict).then_some(Oddity::IntegerForBoolean)))
+    Ok((record, (!is_strict).then_some(Deviation::IntegerForBoolean)))
 }
 
 /// Reads until the header blocks are complete; what follows them comes with them.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use dhow_bundle::v7::admin::AdministrativeRecord;
 use dhow_bundle::v7::block::{BlockType, ExtensionBlock};
-use dhow_bundle::{CrcType, CreationTimestamp, Header, Oddity};
+use dhow_bundle::{CrcType, CreationTimestamp, Deviation, Header};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ impl Description {
         header: &Header,
         payload_sha256: String,
         record: Option<&AdministrativeRecord>,
-        oddity: Option<Oddity>,
+        deviation: Option<Deviation>,
     ) -> Self {
         let primary = &header.primary;
         let mut blocks: Vec<Block> = header
@@ -128,10 +128,10 @@ impl Description {
             payload_octets: header.payload_octets(),
             payload_sha256,
             record: record.map(record_value),
-            nonconforming: oddity
-                .map(|oddity| Nonconforming {
-                    what: oddity.to_string(),
-                    section: oddity.section(),
+            nonconforming: deviation
+                .map(|deviation| Nonconforming {
+                    what: deviation.to_string(),
+                    section: deviation.section(),
                 })
                 .into_iter()
                 .collect(),

@@ -1,7 +1,7 @@
 //! The session: the machine that all other files of this room are parts of.
 
 use bytes::{Bytes, BytesMut};
-use dhow_bundle::{Instant, Now, Room};
+use dhow_bundle::{Instant, Now, SmallBuffer};
 
 use super::message::Message;
 use super::negotiation::offered;
@@ -45,7 +45,7 @@ pub struct Session {
     pub(super) shutdown_at: Option<Instant>,
     pub(super) parameters: Option<SessionParameters>,
     /// Room for message heads under construction.
-    heads: Room,
+    heads: SmallBuffer,
 }
 
 impl Session {
@@ -75,7 +75,7 @@ impl Session {
             termination: Termination::default(),
             shutdown_at: None,
             parameters: None,
-            heads: Room::new(HEAD_ROOM),
+            heads: SmallBuffer::new(HEAD_ROOM),
             config,
         };
         session.queue_contact_header();

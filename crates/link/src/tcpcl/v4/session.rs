@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::{Instant, Now, Room};
+use dhow_bundle::{Instant, Now, SmallBuffer};
 
 use super::message::Message;
 use super::state::{self, State, Trigger};
@@ -48,7 +48,7 @@ pub struct Session {
     /// Messages rejected so far, by either side.
     pub(super) rejections: u32,
     /// Room for message heads under construction.
-    heads: Room,
+    heads: SmallBuffer,
 }
 
 impl Session {
@@ -74,7 +74,7 @@ impl Session {
             identities: None,
             parameters: None,
             rejections: 0,
-            heads: Room::new(HEAD_ROOM),
+            heads: SmallBuffer::new(HEAD_ROOM),
             config,
         };
         // RFC 9174 4.1: the active entity sends its contact header at once, the passive one waits.

@@ -2,7 +2,7 @@
 
 use dhow_bundle::Instant;
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::reading::{Oddity, Reading};
+use dhow_bundle::reading::{Deviation, Reading};
 use dhow_bundle::storage::Piece;
 
 use super::extension::TransferExtensions;
@@ -330,7 +330,7 @@ impl TransfersOut {
         };
         let end = if octets == out.length { END } else { 0 };
         let flags_differ = flags & (START | END) != start | end;
-        if flags_differ && !self.reading.accepts(Oddity::AcknowledgmentFlagsDiffer) {
+        if flags_differ && !self.reading.accepts(Deviation::AcknowledgmentFlagsDiffer) {
             return Err(AnswerFault::Flags { transfer, flags });
         }
         let more = octets.saturating_sub(out.acknowledged);

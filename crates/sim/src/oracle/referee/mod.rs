@@ -4,10 +4,10 @@
 //! they are read, to know what whoever answers has heard by then. It was written from the standard
 //! and shares nothing with the sessions that it judges.
 
-mod freight;
 mod message;
 mod older;
 mod party;
+mod portion;
 mod upkeep;
 
 use std::fmt;
@@ -16,11 +16,11 @@ use dhow_bundle::Instant;
 
 use crate::queue::Side;
 
-pub use freight::Seen;
-use freight::{Keep, Passage};
 use message::{Message, Reader};
 use older::Unanswered;
 use party::Party;
+pub use portion::Seen;
+use portion::{Keep, Passage};
 
 /// The reason of a refusal that says that the receiver has the whole already (RFC 9174 table 6).
 const COMPLETED: u8 = 0x01;

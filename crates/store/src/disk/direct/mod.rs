@@ -21,9 +21,9 @@ use self::crew::Crew;
 use self::reading::{Load, SPARE_WINDOWS, Trails, window_octets};
 pub(super) use self::writing::Written;
 use self::writing::{Edge, Write};
+use super::aligned::{AlignedBuffers, BLOCK_OCTETS, WriteBuffers};
 use super::buffers::Buffers;
 use super::recent::Recent;
-use super::rooms::{BLOCK_OCTETS, Rooms, WriteRooms};
 
 /// Octets of memory from which on it is ample.
 const AMPLE_OCTETS: usize = 32 << 20;
@@ -32,7 +32,7 @@ const AMPLE_OCTETS: usize = 32 << 20;
 #[derive(Debug)]
 pub(super) struct Direct {
     shared: Arc<Shared>,
-    write_rooms: Mutex<WriteRooms>,
+    write_rooms: Mutex<WriteBuffers>,
     buffers: Buffers,
     /// There is memory for buffers of others, which count whole although perhaps only a part of them was written.
     is_ample: bool,
@@ -43,7 +43,7 @@ pub(super) struct Direct {
 #[derive(Debug)]
 struct Shared {
     file: File,
-    rooms: Rooms,
+    rooms: AlignedBuffers,
     buffers: Buffers,
     window_octets: usize,
     state: Mutex<State>,
@@ -131,7 +131,7 @@ impl Direct {
         let window_octets = window_octets(memory);
         let shared = Shared {
             file,
-            rooms: Rooms::new(window_octets * SPARE_WINDOWS),
+            rooms: AlignedBuffers::new(window_octets * SPARE_WINDOWS),
             buffers: buffers.clone(),
             window_octets,
             state: Mutex::new(State {
@@ -155,7 +155,7 @@ impl Direct {
         };
         Some(Self {
             shared: Arc::new(shared),
-            write_rooms: Mutex::new(WriteRooms::new(buffers.clone(), BLOCK_OCTETS)),
+            write_rooms: Mutex::new(WriteBuffers::new(buffers.clone(), BLOCK_OCTETS)),
             buffers,
             is_ample: memory >= AMPLE_OCTETS,
             readers: Crew::default(),

@@ -9,7 +9,7 @@ use rustix::fs::{SeekFrom, seek};
 
 use super::crew::THREADS;
 use super::{Direct, Shared, Span, State, lead, length, lock, wait};
-use crate::disk::rooms::{BLOCK_OCTETS, ROOM_OCTETS};
+use crate::disk::aligned::{ALIGNED_OCTETS, BLOCK_OCTETS};
 
 /// Windows that are read ahead of a reader who reads on and on, at most.
 const WINDOWS_AHEAD: u64 = 8;
@@ -44,7 +44,7 @@ pub(super) struct Load {
 
 /// Octets of a window, a power of two, for a log of which so many octets are kept in memory.
 pub(super) fn window_octets(memory: usize) -> usize {
-    let octets = (memory / WINDOW_PART).clamp(WINDOW_OCTETS_MIN, ROOM_OCTETS);
+    let octets = (memory / WINDOW_PART).clamp(WINDOW_OCTETS_MIN, ALIGNED_OCTETS);
     1 << octets.ilog2()
 }
 

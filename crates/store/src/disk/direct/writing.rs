@@ -10,9 +10,9 @@ use bytes::Bytes;
 use super::crew::THREADS;
 use super::{Direct, Shared, Span, State, lead, length, lock, wait};
 use crate::disk::Chunk;
+use crate::disk::aligned::{BLOCK_OCTETS, Source};
 use crate::disk::file::write_slices;
 use crate::disk::recent::Recent;
-use crate::disk::rooms::{BLOCK_OCTETS, Source};
 
 /// Fewer octets wait for those that follow, or for the next sync, which writes them itself: one write takes as long for few as for none.
 const SMALL_OCTETS: usize = 128 << 10;

@@ -30,12 +30,12 @@ impl From<IpAddr> for Origin {
 
 /// Accepted connections of neighbours, by where they come from.
 #[derive(Debug, Default)]
-pub struct Crowd {
+pub struct Origins {
     streams: BTreeMap<Origin, BTreeSet<StreamId>>,
     origins: BTreeMap<StreamId, Origin>,
 }
 
-impl Crowd {
+impl Origins {
     /// A connection was accepted.
     pub fn enter(&mut self, stream: StreamId, origin: Origin) {
         self.streams.entry(origin).or_default().insert(stream);
@@ -109,17 +109,17 @@ mod tests {
         Origin::from(address.parse::<IpAddr>().unwrap())
     }
 
-    fn crowd(of: &[(u64, &str)]) -> Crowd {
-        let mut crowd = Crowd::default();
+    fn origins(of: &[(u64, &str)]) -> Origins {
+        let mut origins = Origins::default();
         for (stream, address) in of {
-            crowd.enter(StreamId(*stream), origin(address));
+            origins.enter(StreamId(*stream), origin(address));
         }
-        crowd
+        origins
     }
 
     #[test]
     fn the_oldest_idle_connection_of_whoever_has_the_most_goes() {
-        let mut crowd = crowd(&[
+        let mut origins = origins(&[
             (1, "10.0.0.1"),
             (2, "10.0.0.2"),
             (3, "10.0.0.2"),
@@ -127,22 +127,22 @@ mod tests {
         ]);
         let session = |stream| stream == StreamId(2);
         let new = origin("10.0.0.3");
-        assert_eq!(crowd.give_way(new, session), Some(StreamId(3)));
-        crowd.leave(StreamId(3));
-        assert_eq!(crowd.give_way(new, session), Some(StreamId(4)));
+        assert_eq!(origins.give_way(new, session), Some(StreamId(3)));
+        origins.leave(StreamId(3));
+        assert_eq!(origins.give_way(new, session), Some(StreamId(4)));
     }
 
     #[test]
     fn sessions_of_whoever_has_many_give_way_to_those_who_have_none_only() {
-        let crowd = crowd(&[(1, "10.0.0.1"), (2, "10.0.0.2"), (3, "10.0.0.2")]);
+        let origins = origins(&[(1, "10.0.0.1"), (2, "10.0.0.2"), (3, "10.0.0.2")]);
         let all = |_| true;
         assert_eq!(
-            crowd.give_way(origin("10.0.0.3"), all),
+            origins.give_way(origin("10.0.0.3"), all),
             Some(StreamId(3)),
             "the newest session"
         );
-        assert_eq!(crowd.give_way(origin("10.0.0.2"), all), None);
-        assert_eq!(crowd.give_way(origin("10.0.0.1"), all), None);
+        assert_eq!(origins.give_way(origin("10.0.0.2"), all), None);
+        assert_eq!(origins.give_way(origin("10.0.0.1"), all), None);
     }
 
     #[test]
@@ -154,17 +154,20 @@ mod tests {
 
     #[test]
     fn of_one_origin_the_oldest_gives_way_that_is_no_session() {
-        let crowd = crowd(&[(1, "10.0.0.1"), (2, "10.0.0.2"), (3, "10.0.0.2")]);
+        let origins = origins(&[(1, "10.0.0.1"), (2, "10.0.0.2"), (3, "10.0.0.2")]);
         let own = origin("10.0.0.2");
-        assert_eq!((crowd.count(own), crowd.count(origin("10.0.0.3"))), (2, 0));
+        assert_eq!(
+            (origins.count(own), origins.count(origin("10.0.0.3"))),
+            (2, 0)
+        );
         let session = |stream| stream == StreamId(2);
-        assert_eq!(crowd.give_way_within(own, session), Some(StreamId(3)));
-        assert_eq!(crowd.give_way_within(own, |_| true), None);
-        assert_eq!(crowd.give_way_within(origin("10.0.0.3"), session), None);
+        assert_eq!(origins.give_way_within(own, session), Some(StreamId(3)));
+        assert_eq!(origins.give_way_within(own, |_| true), None);
+        assert_eq!(origins.give_way_within(origin("10.0.0.3"), session), None);
     }
 
     #[test]
     fn nobody_gives_way_in_an_empty_crowd() {
-        assert_eq!(crowd(&[]).give_way(origin("10.0.0.1"), |_| false), None);
+        assert_eq!(origins(&[]).give_way(origin("10.0.0.1"), |_| false), None);
     }
 }

@@ -44,7 +44,7 @@ fn promises_come_without_a_sync_and_a_commit_makes_them_durable() {
     let mut events = Vec::new();
     for number in 0..50 {
         put(&mut store, number, 500);
-        assert!(store.promise(&mut events));
+        assert!(store.defer_sync(&mut events));
     }
     assert_eq!(stored(&events), (0..50).collect::<Vec<_>>());
     assert_eq!(syncs(&store), before);
@@ -81,7 +81,7 @@ proptest! {
                 store.handle([StoreCommand::Delete { key: BundleKey(oldest), remember: None }]);
                 gone.insert(oldest);
             }
-            if synced || !store.promise(&mut events) {
+            if synced || !store.defer_sync(&mut events) {
                 store.commit(&mut events);
                 durable = held.clone();
             }
@@ -114,7 +114,7 @@ fn what_a_failing_disk_does_not_keep_of_its_promises_is_told() {
         key: BundleKey(2),
         remember: None,
     }]);
-    assert!(store.promise(&mut events));
+    assert!(store.defer_sync(&mut events));
     events.clear();
     disk.fail_after(0, Failure::InputOutput);
     store.handle([append(3, octets(3, 500)), commit(3, 500)]);

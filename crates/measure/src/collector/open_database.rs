@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::account::{Account, Arrival, StreamName, UNKNOWN_STREAM};
+use super::budget::Held;
 use super::database::{Database, DatabaseError, Insert, Sender};
 use super::numbers::{Beginning, Difference, RunName, Width};
-use super::room::Held;
 use super::session::SessionKey;
 use super::spans::Spans;
 use super::table::Tables;
@@ -27,7 +27,7 @@ pub type Tried<T> = Result<Result<T, DatabaseError>, DatabaseError>;
 pub type Clients = BTreeMap<SessionKey, Client>;
 
 /// One database, open or not, and what it has not committed.
-pub struct Shelf {
+pub struct OpenDatabase {
     pub open: Option<Open>,
     kept: Vec<Kept>,
     /// Memory that those take.
@@ -40,7 +40,7 @@ pub struct Shelf {
     is_behind: bool,
 }
 
-impl Shelf {
+impl OpenDatabase {
     /// Of a database that was opened just now.
     pub fn new(open: Open) -> Self {
         Self {

@@ -12,14 +12,14 @@ use super::buffers::{BUFFER_ROOM_OCTETS, Buffers};
 pub(super) const BLOCK_OCTETS: usize = 4096;
 
 /// Octets of the largest room: so many are worth a system call.
-pub(super) const ROOM_OCTETS: usize = 1 << 20;
+pub(super) const ALIGNED_OCTETS: usize = 1 << 20;
 
 /// Fewer octets are copied: one more write costs as much.
 const UNCOPIED_OCTETS: usize = 32 << 10;
 
 /// Room for what is written: one write behind the other in buffers of a pool, each write at a multiple of its grain.
 #[derive(Debug)]
-pub(super) struct WriteRooms {
+pub(super) struct WriteBuffers {
     /// The one that is filled.
     current: Option<BytesMut>,
     buffers: Buffers,
@@ -30,7 +30,7 @@ pub(super) struct WriteRooms {
 /// The rest of a buffer is left when it has fewer octets than this, and than what is wanted.
 const REST_OCTETS: usize = 32 << 10;
 
-impl WriteRooms {
+impl WriteBuffers {
     /// Room for writes that are made multiples of `grain` octets.
     pub(super) fn new(buffers: Buffers, grain: usize) -> Self {
         Self {
@@ -159,7 +159,7 @@ fn are_blocks(octets: &Bytes, offset: u64) -> bool {
 
 /// Rooms that were given back, to be used again: the last first, which the processor's caches may still hold.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rooms {
+pub(super) struct AlignedBuffers {
     spare: Arc<Mutex<Spare>>,
 }
 
@@ -170,7 +170,7 @@ struct Spare {
     bound: usize,
 }
 
-impl Rooms {
+impl AlignedBuffers {
     /// Rooms of which so many octets are kept for use again.
     pub(super) fn new(bound: usize) -> Self {
         let spare = Spare {
@@ -192,7 +192,7 @@ impl Rooms {
     }
 
     /// A room of at least `octets`, with whatever it last held.
-    pub(super) fn take(&self, octets: usize) -> Room {
+    pub(super) fn take(&self, octets: usize) -> AlignedBuffer {
         let wanted = octets.max(BLOCK_OCTETS).next_power_of_two();
         let room = self
             .spare
@@ -201,7 +201,7 @@ impl Rooms {
             .take(wanted + BLOCK_OCTETS);
         let octets = room.unwrap_or_else(|| vec![0; wanted + BLOCK_OCTETS].into_boxed_slice());
         let start = octets.as_ptr().align_offset(BLOCK_OCTETS).min(BLOCK_OCTETS);
-        Room {
+        AlignedBuffer {
             octets,
             start,
             spare: Arc::clone(&self.spare),
@@ -226,13 +226,13 @@ impl Spare {
 
 /// A buffer that begins at a multiple of [`BLOCK_OCTETS`]; it is given back when it goes.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct AlignedBuffer {
     octets: Box<[u8]>,
     start: usize,
     spare: Arc<Mutex<Spare>>,
 }
 
-impl Room {
+impl AlignedBuffer {
     /// The first `count` octets, or all where it has fewer.
     pub(super) fn octets_mut(&mut self, count: usize) -> &mut [u8] {
         let end = self.octets.len().min(self.start + count);
@@ -245,13 +245,13 @@ impl Room {
     }
 }
 
-impl AsRef<[u8]> for Room {
+impl AsRef<[u8]> for AlignedBuffer {
     fn as_ref(&self) -> &[u8] {
         self.octets.get(self.start..).unwrap_or_default()
     }
 }
 
-impl Drop for Room {
+impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         let octets = std::mem::take(&mut self.octets);
         self.spare
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn writes_lie_aligned_one_behind_the_other_in_buffers_that_are_used_again() {
-        let mut rooms = WriteRooms::new(Buffers::with_octets(0), BLOCK_OCTETS);
+        let mut rooms = WriteBuffers::new(Buffers::with_octets(0), BLOCK_OCTETS);
         let mut addresses = std::collections::BTreeSet::new();
         for round in 1..200_usize {
             let octets = round * 7_919 % BUFFER_ROOM_OCTETS;
@@ -294,11 +294,11 @@ mod tests {
 
     #[test]
     fn rooms_are_aligned_and_used_again_within_their_bound() {
-        let rooms = Rooms::new(2 * (ROOM_OCTETS + BLOCK_OCTETS));
-        let mut taken: Vec<Room> = (0..3).map(|_| rooms.take(ROOM_OCTETS)).collect();
+        let rooms = AlignedBuffers::new(2 * (ALIGNED_OCTETS + BLOCK_OCTETS));
+        let mut taken: Vec<AlignedBuffer> = (0..3).map(|_| rooms.take(ALIGNED_OCTETS)).collect();
         for room in &mut taken {
-            let octets = room.octets_mut(ROOM_OCTETS);
-            assert_eq!(octets.len(), ROOM_OCTETS);
+            let octets = room.octets_mut(ALIGNED_OCTETS);
+            assert_eq!(octets.len(), ALIGNED_OCTETS);
             assert_eq!(octets.as_ptr() as usize % BLOCK_OCTETS, 0);
         }
         let shared = taken.pop().unwrap().share();
@@ -312,7 +312,7 @@ mod tests {
             2,
             "no more are kept"
         );
-        let again: Vec<Room> = (0..2).map(|_| rooms.take(ROOM_OCTETS)).collect();
+        let again: Vec<AlignedBuffer> = (0..2).map(|_| rooms.take(ALIGNED_OCTETS)).collect();
         assert!(again.iter().all(|room| room.as_ref().as_ptr() != address));
         assert_eq!(rooms.spare.lock().unwrap().octets, 0);
         assert_eq!(rooms.take(1).octets_mut(1).len(), 1);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Room for so many octets.
 #[derive(Debug)]
-pub struct Room {
+pub struct Budget {
     octets_max: usize,
     state: Mutex<State>,
     freed: Condvar,
@@ -21,11 +21,11 @@ struct State {
 /// A part of a room, which is given back when this is dropped.
 #[derive(Debug)]
 pub struct Held {
-    room: Arc<Room>,
+    room: Arc<Budget>,
     octets: usize,
 }
 
-impl Room {
+impl Budget {
     /// Room for so many octets.
     pub fn new(octets_max: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn who_needs_room_waits_until_it_is_given_back() {
-        let room = Room::new(10);
+        let room = Budget::new(10);
         let mut all = room.take(100);
         assert_eq!(all.octets(), 10);
         assert!(room.try_take(1).is_none() && !room.is_wanted());

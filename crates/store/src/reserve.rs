@@ -373,7 +373,7 @@ impl Store {
         self.counts.syncs += 1;
         self.durable = self.log.place();
         self.moving.clear();
-        self.promised.clear();
+        self.unsynced.clear();
         pass_on(&mut self.waiting, &mut self.ready);
         self.is_changed |= !self.releases.is_empty() || self.progress != Progress::Idle;
         for reference in std::mem::take(&mut self.releases) {
@@ -489,8 +489,8 @@ impl Store {
                 | StoreEvent::Capacity { .. } => {}
             }
         }
-        for key in std::mem::take(&mut self.promised) {
-            self.break_promise(key);
+        for key in std::mem::take(&mut self.unsynced) {
+            self.retract(key);
         }
         self.log.cut(self.durable);
     }

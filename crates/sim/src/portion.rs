@@ -7,14 +7,14 @@ use crate::sparse::Sparse;
 
 /// Octets that are written, carried and read together.
 #[derive(Clone, Debug)]
-pub enum Freight {
+pub enum Portion {
     /// All of them.
     Octets(Bytes),
     /// With their zeros as numbers.
     Sparse(Sparse),
 }
 
-impl Freight {
+impl Portion {
     /// The number of octets, zeros included.
     #[must_use]
     pub fn octets(&self) -> u64 {

@@ -15,7 +15,7 @@ const HEADERS_V6: u32 = 40 + 8;
 
 /// The way to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Path {
     /// Where it leads.
     pub to: SocketAddr,
     /// The address of this machine that it begins at.
@@ -24,7 +24,7 @@ pub struct Way {
     pub mtu_octets: Option<u64>,
 }
 
-impl Way {
+impl Path {
     /// The way to an address now. Nothing is sent.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Way {
 /// Whether nothing that is sent to an address could leave now.
 #[must_use]
 pub fn is_missing(to: SocketAddr) -> bool {
-    is_carrier_missing(to) || Way::find(to).is_err_and(|error| says_no_way(&error))
+    is_carrier_missing(to) || Path::find(to).is_err_and(|error| says_no_way(&error))
 }
 
 /// Whether the system says that no way leads somewhere.
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn the_way_to_loopback_begins_there_and_takes_what_the_device_does() {
         for (to, own) in [("127.0.0.1:9", "127.0.0.1"), ("[::1]:9", "::1")] {
-            let Ok(way) = Way::find(to.parse().unwrap()) else {
+            let Ok(way) = Path::find(to.parse().unwrap()) else {
                 // A machine may have no IPv6.
                 continue;
             };

@@ -6,19 +6,19 @@ use crate::checkpoint::Progress;
 use crate::store::Store;
 
 /// Bundles promised between two syncs, at most: each is remembered, in case the sync fails.
-const PROMISED_BOUND: usize = 1 << 20;
+const UNSYNCED_BOUND: usize = 1 << 20;
 
 impl Store {
     /// Adds the events of what was written to `out` without a sync: a power failure before the next one takes back what
     /// they say, and nothing that was durable before. Of bundles promised kept that a failing disk then does not
     /// keep, the node is told by `Refused`. False, with nothing added, where only [`Store::commit`] will do.
     #[must_use]
-    pub fn promise(&mut self, out: &mut Vec<StoreEvent>) -> bool {
+    pub fn defer_sync(&mut self, out: &mut Vec<StoreEvent>) -> bool {
         // What moved, and what a checkpoint frees, may be written over once it is told of.
         if self.failure.is_some()
             || !self.moving.is_empty()
             || self.progress != Progress::Idle
-            || self.promised.len() >= PROMISED_BOUND
+            || self.unsynced.len() >= UNSYNCED_BOUND
         {
             return false;
         }
@@ -26,7 +26,7 @@ impl Store {
             StoreEvent::Stored { key, .. } => Some(*key),
             _ => None,
         });
-        self.promised.extend(stored);
+        self.unsynced.extend(stored);
         self.settle(out);
         out.append(&mut self.waiting);
         true
@@ -39,7 +39,7 @@ impl Store {
     }
 
     /// A bundle was promised kept and is lost.
-    pub(crate) fn break_promise(&mut self, key: BundleKey) {
+    pub(crate) fn retract(&mut self, key: BundleKey) {
         if self.take_back(key) {
             self.ready.push(StoreEvent::Refused {
                 key,

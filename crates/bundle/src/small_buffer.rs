@@ -8,13 +8,13 @@ const FIRST_OCTETS: usize = 512;
 /// A buffer that is given away piece by piece. It begins small and takes more at a time the more is written, so that
 /// what says little keeps little.
 #[derive(Debug)]
-pub struct Room {
+pub struct SmallBuffer {
     octets: BytesMut,
     next_octets: usize,
     most_octets: usize,
 }
 
-impl Room {
+impl SmallBuffer {
     /// One that takes at most so many octets at a time, unless more are written at once.
     #[must_use]
     pub fn new(most_octets: usize) -> Self {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn room_grows_with_what_is_written_and_no_further_than_it_may() {
-        let mut room = Room::new(4096);
+        let mut room = SmallBuffer::new(4096);
         let mut given = alloc::vec::Vec::new();
         let mut taken = alloc::vec::Vec::new();
         for number in 0..200_u8 {

@@ -44,7 +44,7 @@ enum Change {
 
 /// The bundles that one machine keeps.
 #[derive(Debug, Default)]
-pub struct Shelf {
+pub struct SparseStore {
     /// Committed bundles by the place of their first octet, in the order in which they came.
     kept: BTreeMap<u64, Kept>,
     /// Their places by what the node calls them.
@@ -68,7 +68,7 @@ pub struct Shelf {
     lies: bool,
 }
 
-impl Shelf {
+impl SparseStore {
     /// An empty one that remembers at most so many identities.
     #[must_use]
     pub fn new(removed_bound: usize) -> Self {
@@ -325,14 +325,14 @@ mod tests {
         ]
     }
 
-    fn flush(shelf: &mut Shelf) {
-        shelf.sync();
-        shelf.finish_flush();
-        shelf.settle(&mut Vec::new());
+    fn flush(sparse_store: &mut SparseStore) {
+        sparse_store.sync();
+        sparse_store.finish_flush();
+        sparse_store.settle(&mut Vec::new());
     }
 
-    fn numbers(shelf: &Shelf) -> Vec<u64> {
-        let bundles = shelf.bundles();
+    fn numbers(sparse_store: &SparseStore) -> Vec<u64> {
+        let bundles = sparse_store.bundles();
         bundles.map(|it| it.id.creation.time.as_millis()).collect()
     }
 
@@ -340,19 +340,23 @@ mod tests {
     fn a_power_failure_takes_back_what_no_flush_covers_and_from_the_end_on() {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..100 {
-            let mut shelf = Shelf::new(10);
-            shelf.handle(brought(0));
-            flush(&mut shelf);
+            let mut sparse_store = SparseStore::new(10);
+            sparse_store.handle(brought(0));
+            flush(&mut sparse_store);
             let remember = Some((bundle(0).id, DtnTime::from_millis(9)));
             let key = BundleKey(0);
-            shelf.handle([StoreCommand::Delete { key, remember }]);
-            shelf.handle(brought(1));
-            shelf.sync();
-            shelf.handle(brought(2));
+            sparse_store.handle([StoreCommand::Delete { key, remember }]);
+            sparse_store.handle(brought(1));
+            sparse_store.sync();
+            sparse_store.handle(brought(2));
             let mut entropy = Entropy::new(seed, Purpose::Disk, 0);
-            shelf.strike(Blow::Power, &mut entropy);
-            let found = numbers(&shelf);
-            assert_eq!(shelf.removed().is_empty(), found.contains(&0), "{found:?}");
+            sparse_store.strike(Blow::Power, &mut entropy);
+            let found = numbers(&sparse_store);
+            assert_eq!(
+                sparse_store.removed().is_empty(),
+                found.contains(&0),
+                "{found:?}"
+            );
             seen.insert(found);
         }
         let expected: [&[u64]; 4] = [&[], &[0], &[1], &[1, 2]];
@@ -361,27 +365,27 @@ mod tests {
 
     #[test]
     fn a_killed_process_leaves_what_it_committed_and_nothing_else() {
-        let mut shelf = Shelf::new(10);
-        shelf.handle(brought(3));
+        let mut sparse_store = SparseStore::new(10);
+        sparse_store.handle(brought(3));
         let [append, _] = brought(4);
-        shelf.handle([append]);
-        shelf.strike(Blow::Kill, &mut Entropy::new(1, Purpose::Disk, 0));
-        assert_eq!(numbers(&shelf), [3]);
-        let [(_, extents)] = &shelf.open()[..] else {
+        sparse_store.handle([append]);
+        sparse_store.strike(Blow::Kill, &mut Entropy::new(1, Purpose::Disk, 0));
+        assert_eq!(numbers(&sparse_store), [3]);
+        let [(_, extents)] = &sparse_store.open()[..] else {
             panic!("one bundle is there");
         };
-        let read = shelf.read(extents).expect("its octets are there");
+        let read = sparse_store.read(extents).expect("its octets are there");
         assert_eq!(&read.join()[..], [1; 10]);
     }
 
     #[test]
     fn a_bundle_is_durable_when_its_flush_has_ended_and_not_before() {
-        let mut shelf = Shelf::new(10);
-        shelf.handle(brought(5));
-        assert_eq!(shelf.sync(), 1);
+        let mut sparse_store = SparseStore::new(10);
+        sparse_store.handle(brought(5));
+        assert_eq!(sparse_store.sync(), 1);
         let mut told = Vec::new();
-        shelf.finish_flush();
-        shelf.settle(&mut told);
+        sparse_store.finish_flush();
+        sparse_store.settle(&mut told);
         assert!(
             matches!(
                 &told[..],
@@ -392,35 +396,35 @@ mod tests {
             ),
             "{told:?}"
         );
-        shelf.strike(Blow::Power, &mut Entropy::new(1, Purpose::Disk, 0));
-        assert_eq!(numbers(&shelf), [5]);
-        assert_eq!(shelf.sync(), 0, "nothing is left to be flushed");
+        sparse_store.strike(Blow::Power, &mut Entropy::new(1, Purpose::Disk, 0));
+        assert_eq!(numbers(&sparse_store), [5]);
+        assert_eq!(sparse_store.sync(), 0, "nothing is left to be flushed");
     }
 
     #[test]
     fn a_lying_shelf_keeps_nothing_for_sure() {
         let lost = (0..50).any(|seed| {
-            let mut shelf = Shelf::new(10);
-            shelf.lie();
-            shelf.handle(brought(6));
-            flush(&mut shelf);
+            let mut sparse_store = SparseStore::new(10);
+            sparse_store.lie();
+            sparse_store.handle(brought(6));
+            flush(&mut sparse_store);
             let mut entropy = Entropy::new(seed, Purpose::Disk, 0);
-            shelf.strike(Blow::Power, &mut entropy);
-            numbers(&shelf).is_empty()
+            sparse_store.strike(Blow::Power, &mut entropy);
+            numbers(&sparse_store).is_empty()
         });
         assert!(lost);
     }
 
     #[test]
     fn a_part_shares_what_its_whole_has_behind_the_header() {
-        let mut shelf = Shelf::new(10);
+        let mut sparse_store = SparseStore::new(10);
         let (whole, part) = (BundleKey(0), BundleKey(1));
         let append = |key, octets: &'static [u8]| StoreCommand::Append {
             key,
             octets: Piece::Octets(Bytes::from_static(octets)),
             crc: None,
         };
-        shelf.handle([
+        sparse_store.handle([
             append(whole, b"old"),
             StoreCommand::Divide { key: whole },
             append(whole, b"payload"),
@@ -435,10 +439,10 @@ mod tests {
                 bundle: bundle(1),
             },
         ]);
-        let [(_, extents)] = &shelf.open()[..] else {
+        let [(_, extents)] = &sparse_store.open()[..] else {
             panic!("one bundle is there");
         };
-        let read = shelf.read(extents).expect("its octets are there");
+        let read = sparse_store.read(extents).expect("its octets are there");
         assert_eq!(&read.join()[..], b"newpayloadend");
     }
 }
