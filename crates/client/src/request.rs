@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId};
-use dhow_node::api::spelling::put_request;
+use dhow_node::api::encoding::put_request;
 use dhow_node::api::wire::{BundleAdu, STATUS_SUCCESS};
 use prost::Message;
 

@@ -16,7 +16,7 @@ use dhow_link::datagram::Limit;
 use dhow_link::{Batch, Gather};
 use dhow_node::Node;
 use dhow_node::config::LinkId;
-use dhow_node::door::{
+use dhow_node::driver::{
     Action, Event, Occurrence, OperatorCommand, OperatorRefusal, Path, Purpose, StreamId, Ticket,
 };
 use tokio::sync::{Notify, oneshot};

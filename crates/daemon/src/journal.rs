@@ -8,7 +8,7 @@ use dhow_bundle::v7::admin::ReasonCode;
 use dhow_bundle::{Instant, NodeId};
 use dhow_link::stream::{DownReason, RefuseReason};
 use dhow_node::config::LinkId;
-use dhow_node::door::{Occurrence, Purpose, StreamId, Telling};
+use dhow_node::driver::{Occurrence, Purpose, StreamId, Telling};
 use tracing::field::display;
 
 use crate::lines::{Kind, Lines};

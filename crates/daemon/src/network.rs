@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use dhow_node::door::Event;
+use dhow_node::driver::Event;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use tokio::io::unix::AsyncFd;

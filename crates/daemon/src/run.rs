@@ -9,7 +9,7 @@ use std::time::Duration;
 use dhow_bundle::storage::StoreEvent;
 use dhow_measure::client::ClientError;
 use dhow_node::Node;
-use dhow_node::door::{Event, Telling};
+use dhow_node::driver::{Event, Telling};
 use dhow_node::recording::Recorder;
 use dhow_store::{
     Disk, Durability, FileDisk, History, MemoryDisk, OpenError, Options, Origin, Store,

@@ -11,7 +11,7 @@ use dhow_bundle::{BlockFlags, DtnTime, Header, HopCount, Now};
 use dhow_link::stream::RefuseReason;
 
 use crate::config::Enabled;
-use crate::door::{Occurrence, StreamId};
+use crate::driver::{Occurrence, StreamId};
 use crate::held::FRESH;
 use crate::held::bundles::{Fragment, Identity, Removal};
 use crate::held::endpoints::EndpointIndex;
@@ -110,8 +110,8 @@ impl Node {
             returns = 1;
         }
         let age_ms = age_on_reception(header, now);
-        let doom = self.doom(header, age_ms, now, returns);
-        if let Some(reason) = doom {
+        let reason_to_delete = self.reason_to_delete(header, age_ms, now, returns);
+        if let Some(reason) = reason_to_delete {
             self.report(
                 now,
                 &Subject::of_header(header),
@@ -264,7 +264,13 @@ impl Node {
     }
 
     /// The status report reason for which a bundle is deleted on reception, if it is.
-    fn doom(&mut self, header: &Header, age_ms: u64, now: Now, returns: u8) -> Option<u64> {
+    fn reason_to_delete(
+        &mut self,
+        header: &Header,
+        age_ms: u64,
+        now: Now,
+        returns: u8,
+    ) -> Option<u64> {
         // RFC 9171 5.5: a bundle expires when its age exceeds its lifetime.
         if age_ms > header.primary.lifetime_ms {
             return Some(1);

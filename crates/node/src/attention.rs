@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 
 use dhow_bundle::Instant;
 
-use crate::door::StreamId;
+use crate::driver::StreamId;
 
 /// Sessions that may have something to say, and the timers of all.
 #[derive(Default)]

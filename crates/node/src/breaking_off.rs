@@ -1,7 +1,7 @@
 //! Bundles that do not come in whole: refused, given up by their session, or interrupted for another copy.
 
-use crate::door::Occurrence;
-use crate::door::StreamId;
+use crate::driver::Occurrence;
+use crate::driver::StreamId;
 use crate::held::arrivals::Origin;
 use crate::held::bundles::Removal;
 use crate::held::endpoints::EndpointIndex;
@@ -53,8 +53,8 @@ impl Node {
     pub(crate) fn abandon(&mut self, now: Now, key: BundleKey) {
         // First of all nobody reads its octets any more.
         self.forwarding
-            .drop_pass(&mut self.adjacencies, &mut self.attention, now, key);
-        self.drop_keeping(now, key);
+            .drop_cut_through(&mut self.adjacencies, &mut self.attention, now, key);
+        self.drop_reactive(now, key);
         self.held.end_arrival(key);
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);
         if let Some(entry) = self.held.bundles.entry_mut(key) {
@@ -79,7 +79,7 @@ impl Node {
         if let Reception::Payload(incoming) = &mut reception {
             self.held.append_gathered(&mut self.outbox, incoming);
         }
-        self.end_keeping(now, key, reception.incoming());
+        self.end_reactive(now, key, reception.incoming());
         self.abandon(now, key);
         self.held.bundles.disown(key);
         let why = "another copy of the bundle is coming".into();
@@ -103,13 +103,13 @@ impl Node {
         stream: StreamId,
         id: &BundleId,
     ) {
-        if self.held.keepings.is_empty() || id.fragment.is_none() {
+        if self.held.reactive.is_empty() || id.fragment.is_none() {
             return;
         }
         let Some(source) = self.held.endpoints.find(&id.source) else {
             return;
         };
-        let older = self.held.keepings.keys().copied().find(|key| {
+        let older = self.held.reactive.keys().copied().find(|key| {
             let is_same = self.held.bundles.entry(*key).is_some_and(|entry| {
                 (entry.source(), entry.creation(), entry.previous()) == (source, id.creation, Some(from))
             });
@@ -136,7 +136,7 @@ impl Node {
         if let Some(Reception::Payload(mut incoming)) = neighbour.receptions.remove(&transfer) {
             self.held.append_gathered(&mut self.outbox, &mut incoming);
             match refused {
-                None => self.end_keeping(now, incoming.key, Some(&incoming)),
+                None => self.end_reactive(now, incoming.key, Some(&incoming)),
                 Some(_) => self.held.retract(incoming.key),
             }
             self.abandon(now, incoming.key);

@@ -30,7 +30,7 @@ impl Node {
     fn end_parts(&mut self, now: Now) {
         for key in self.reporting.collections.take_outworn() {
             let fate = self.reporting.collections.fate(key);
-            if !matches!(self.held.state(key), Some(State::Resting { .. })) {
+            if !matches!(self.held.state(key), Some(State::AwaitingRetry { .. })) {
                 continue;
             }
             match fate {
@@ -46,7 +46,7 @@ impl Node {
         match self.reporting.collections.fate(key) {
             Some(Part::Current) => {
                 let patience = Duration::from_millis(self.config.reports.collect_ms);
-                self.rest(now, key, patience + GRACE);
+                self.retry_after(now, key, patience + GRACE);
             }
             Some(Part::Replaced | Part::Alone) | None => {
                 self.delete(now, key, Removal::Deleted, None);

@@ -4,7 +4,7 @@
 //! deletions of the bundles that it tells of: a crash loses no more than it would of plain reports. Parts
 //! rest in the store until their collection is due; then one bundle that tells all takes their place.
 
-use crate::door::Occurrence;
+use crate::driver::Occurrence;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -266,7 +266,7 @@ impl Node {
             .iter()
             .filter(|&&key| self.reporting.collections.is_part(key))
             .filter_map(|&key| Some((key, self.held.state(key)?)))
-            .filter(|(_, state)| matches!(state, State::Arriving | State::Resting { .. }))
+            .filter(|(_, state)| matches!(state, State::Arriving | State::AwaitingRetry { .. }))
             .collect();
         let is_told = parts.len() == 1
             && collection.parts.len() == 1

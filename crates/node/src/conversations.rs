@@ -6,7 +6,7 @@ use dhow_bundle::Now;
 use dhow_link::Batch;
 use dhow_link::datagram::Limit;
 
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::node::Node;
 
 impl Node {

@@ -10,7 +10,7 @@ use dhow_bundle::Now;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::held::bundles::Removal;
 use crate::held::retention::State;
 use crate::node::Node;

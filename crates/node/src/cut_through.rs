@@ -11,8 +11,8 @@
 
 use crate::admission::dtn_expiry;
 use crate::api::seam::ApiRefusal;
-use crate::forwarding::cut_through::Pass;
-use crate::forwarding::cut_through::Passing;
+use crate::forwarding::cut_through::CutThrough;
+use crate::forwarding::cut_through::CutThroughTransfer;
 use crate::held::arrivals::Origin;
 use crate::held::bundles::Removal;
 use core::time::Duration;
@@ -22,8 +22,8 @@ use dhow_bundle::Now;
 use dhow_bundle::storage::{BundleKey, StoreCommand};
 use dhow_link::stream::LinkCommand;
 
-use crate::ahead::Orphan;
-use crate::door::StreamId;
+use crate::before_sync::Orphan;
+use crate::driver::StreamId;
 use crate::held::retention::Trigger;
 use crate::node::Node;
 
@@ -32,8 +32,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 impl Node {
     /// A bundle that was passed on is durable: the rest of it may leave. True when it is in flight now.
-    pub(crate) fn finish_pass(&mut self, now: Now, key: BundleKey) -> bool {
-        let Some(pass) = self.forwarding.take_pass(key) else {
+    pub(crate) fn finish_cut_through(&mut self, now: Now, key: BundleKey) -> bool {
+        let Some(pass) = self.forwarding.take_cut_through(key) else {
             return false;
         };
         self.held.advance(&mut self.outbox, key, Trigger::Taken);
@@ -41,13 +41,13 @@ impl Node {
             return false;
         };
         match pass {
-            Pass::UnderWay(passing) => {
+            CutThrough::UnderWay(passing) => {
                 let rest = passing.rest(entry);
-                let Passing {
+                let CutThroughTransfer {
                     stream, transfer, ..
                 } = passing;
                 if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
-                    neighbour.stop_passing();
+                    neighbour.stop_cut_through();
                     for octets in rest {
                         neighbour.command(now, LinkCommand::Supply { transfer, octets });
                     }
@@ -56,76 +56,84 @@ impl Node {
                 self.adjacencies.serve(stream);
                 self.adjacencies.flush(&mut self.outbox, stream);
             }
-            Pass::Left(..) | Pass::Handed | Pass::Orphaned(_) => {}
-            Pass::Confirmed if planted(Mutant::ConfirmedAheadNotDeleted) => {}
-            Pass::Confirmed | Pass::Answered => self.delivered(now, key),
-            Pass::Taken(stream) => self.forwarded(now, stream, key),
-            Pass::Failed(refused) => self.not_taken(now, key, refused),
+            CutThrough::Left(..) | CutThrough::Given | CutThrough::Orphaned(_) => {}
+            CutThrough::Confirmed if planted(Mutant::ConfirmedAheadNotDeleted) => {}
+            CutThrough::Confirmed | CutThrough::Answered => self.delivered(now, key),
+            CutThrough::Taken(stream) => self.forwarded(now, stream, key),
+            CutThrough::Failed(refused) => self.not_taken(now, key, refused),
         }
         true
     }
 
     /// The transfer of a bundle that is not durable yet is over; false when it is another's.
-    pub(crate) fn pass_over(
+    pub(crate) fn end_cut_through(
         &mut self,
         now: Now,
         stream: StreamId,
         key: BundleKey,
-        outcome: Pass,
+        outcome: CutThrough,
     ) -> bool {
-        let pass = match self.forwarding.pass_mut(key) {
-            Some(pass @ (Pass::UnderWay(_) | Pass::Left(..))) => pass,
-            Some(Pass::Orphaned(_)) => {
+        let pass = match self.forwarding.cut_through_mut(key) {
+            Some(pass @ (CutThrough::UnderWay(_) | CutThrough::Left(..))) => pass,
+            Some(CutThrough::Orphaned(_)) => {
                 self.settle_orphan(now, key, outcome);
                 return true;
             }
             _ => return false,
         };
         let before = core::mem::replace(pass, outcome);
-        if let Pass::UnderWay(_) = before
+        if let CutThrough::UnderWay(_) = before
             && let Some(neighbour) = self.adjacencies.neighbour_mut(stream)
         {
-            neighbour.stop_passing();
+            neighbour.stop_cut_through();
         }
         true
     }
 
     /// The store could not keep a bundle that went on ahead. True when whom it came from is told by what becomes of it.
     pub(crate) fn orphan(&mut self, now: Now, key: BundleKey, origin: Origin) -> bool {
-        let pass = self.forwarding.pass(key);
+        let pass = self.forwarding.cut_through(key);
         let orphan = match (pass, origin) {
-            (Some(Pass::Handed | Pass::Confirmed), _) => Orphan::Delivery,
+            (Some(CutThrough::Given | CutThrough::Confirmed), _) => Orphan::Delivery,
             (
-                Some(Pass::Left(..) | Pass::Taken(_) | Pass::Failed(_)),
+                Some(CutThrough::Left(..) | CutThrough::Taken(_) | CutThrough::Failed(_)),
                 Origin::Client { stream, request },
             ) => Orphan::Request(stream, request),
             _ => {
-                self.forwarding
-                    .drop_pass(&mut self.adjacencies, &mut self.attention, now, key);
+                self.forwarding.drop_cut_through(
+                    &mut self.adjacencies,
+                    &mut self.attention,
+                    now,
+                    key,
+                );
                 self.outbox.store(StoreCommand::Abandon { key });
                 return false;
             }
         };
         // The store refused its end, and has none of its octets. Its abandonment may wait long for an application.
         self.held.backlog.release(key);
-        self.forwarding.set_pass(key, Pass::Orphaned(orphan));
-        if let Some(outcome @ (Pass::Confirmed | Pass::Taken(_) | Pass::Failed(_))) = pass {
+        self.forwarding
+            .set_cut_through(key, CutThrough::Orphaned(orphan));
+        if let Some(
+            outcome @ (CutThrough::Confirmed | CutThrough::Taken(_) | CutThrough::Failed(_)),
+        ) = pass
+        {
             self.settle_orphan(now, key, outcome);
         }
         matches!(orphan, Orphan::Request(..))
     }
 
     /// Whoever has a bundle that the store could not keep has taken it, or has not.
-    pub(crate) fn settle_orphan(&mut self, now: Now, key: BundleKey, outcome: Pass) {
-        let Some(Pass::Orphaned(orphan)) = self.forwarding.take_pass(key) else {
+    pub(crate) fn settle_orphan(&mut self, now: Now, key: BundleKey, outcome: CutThrough) {
+        let Some(CutThrough::Orphaned(orphan)) = self.forwarding.take_cut_through(key) else {
             return;
         };
         let removal = match outcome {
-            Pass::Confirmed => {
+            CutThrough::Confirmed => {
                 self.tell_delivered(now, key);
                 Removal::Delivered
             }
-            Pass::Taken(stream) => {
+            CutThrough::Taken(stream) => {
                 self.forwarded(now, stream, key);
                 Removal::Forwarded
             }

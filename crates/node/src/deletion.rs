@@ -6,7 +6,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, StoreCommand};
 
 use crate::admission::dtn_expiry;
-use crate::door::Occurrence;
+use crate::driver::Occurrence;
 use crate::held::bundles::{Identity, Removal};
 use crate::held::retention::{State, Trigger};
 use crate::node::Node;
@@ -15,7 +15,7 @@ use crate::reports::ReportKind;
 impl Node {
     /// RFC 9171 5.5: a bundle's age has exceeded its lifetime.
     pub(crate) fn expire(&mut self, now: Now, key: BundleKey) {
-        self.doom_or_delete(now, key, 1);
+        self.delete_or_mark(now, key, 1);
     }
 
     /// Whether a bundle has expired whose turn to be deleted has not come: it is, and goes nowhere.
@@ -29,7 +29,7 @@ impl Node {
     }
 
     /// Delete a bundle for a reason, as soon as nobody is busy with it.
-    pub(crate) fn doom_or_delete(&mut self, now: Now, key: BundleKey, reason: u8) {
+    pub(crate) fn delete_or_mark(&mut self, now: Now, key: BundleKey, reason: u8) {
         // A fragment of a whole goes the way of the whole.
         let key = self.held.reassembly.stand_in(key).unwrap_or(key);
         let Some(entry) = self.held.bundles.entry_mut(key) else {
@@ -37,11 +37,11 @@ impl Node {
         };
         match entry.state() {
             State::Deleting | State::Arriving | State::Kept => {}
-            State::InFlight => entry.doom(reason),
+            State::InFlight => entry.mark_pending_deletion(reason),
             State::DispatchPending
             | State::Waiting
             | State::Reassembling
-            | State::Resting { .. }
+            | State::AwaitingRetry { .. }
             | State::Sent
             | State::Quarantined => {
                 self.delete(now, key, Removal::Deleted, Some(u64::from(reason)));

@@ -9,8 +9,8 @@ use dhow_bundle::Now;
 use dhow_link::stream::RefuseReason;
 
 use crate::api::seam::DeliveryId;
-use crate::door::StreamId;
-use crate::forwarding::cut_through::Pass;
+use crate::driver::StreamId;
+use crate::forwarding::cut_through::CutThrough;
 use crate::held::bundles::Removal;
 use crate::held::endpoints::EndpointIndex;
 use crate::node::Node;
@@ -19,7 +19,7 @@ use crate::node::Node;
 const VERIFYING_LOW: usize = 64;
 
 /// How long a bundle rests that an application could not take.
-const DECLINED_REST: Duration = Duration::from_secs(1);
+const DECLINED_RETRY: Duration = Duration::from_secs(1);
 
 impl Node {
     /// An application's connection is gone: what it had not confirmed is delivered again.
@@ -41,7 +41,7 @@ impl Node {
         for (_, key) in deliveries {
             if planted(Mutant::LostConnectionConfirms) {
                 self.delivered(now, key);
-            } else if !self.delivery_over(now, key, Pass::Failed(None)) {
+            } else if !self.delivery_over(now, key, CutThrough::Failed(None)) {
                 self.put_back(now, key);
             }
         }
@@ -122,7 +122,7 @@ impl Node {
         let Some(key) = self.delivery.end_delivery(stream, delivery) else {
             return;
         };
-        if !self.delivery_over(now, key, Pass::Confirmed) {
+        if !self.delivery_over(now, key, CutThrough::Confirmed) {
             self.delivered(now, key);
         }
     }
@@ -136,8 +136,8 @@ impl Node {
             return self.delivered(now, key);
         }
         // Not at once, lest a client that declines everything keeps the node busy.
-        if !self.delivery_over(now, key, Pass::Failed(Some(RefuseReason::Retransmit))) {
-            self.rest(now, key, DECLINED_REST);
+        if !self.delivery_over(now, key, CutThrough::Failed(Some(RefuseReason::Retransmit))) {
+            self.retry_after(now, key, DECLINED_RETRY);
         }
     }
 }

@@ -5,13 +5,13 @@ use core::time::Duration;
 use dhow_bundle::Now;
 use dhow_bundle::storage::BundleKey;
 
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::held::retention::State;
 use crate::node::Node;
 use crate::routing::Hop;
 
 /// The rest of a bundle that no hop may take: it came from there, or does not fit.
-pub(crate) const OBSTACLE_REST: Duration = Duration::from_secs(5);
+pub(crate) const OBSTACLE_RETRY: Duration = Duration::from_secs(5);
 
 impl Node {
     /// Take what may not go over a session out of its way, so that others can; false when there is nothing.
@@ -54,7 +54,7 @@ impl Node {
         match detour {
             Some(_) => self.put_back(now, key),
             None if self.forwarding.is_sent(&self.held, key) => self.stay_sent(now, key),
-            None => drop(self.rest(now, key, OBSTACLE_REST)),
+            None => drop(self.retry_after(now, key, OBSTACLE_RETRY)),
         }
     }
 }

@@ -21,8 +21,8 @@ impl Node {
         };
         let locality = self.held.endpoints.locality(entry.destination());
         if locality == Locality::Remote {
-            if let Some(duration) = return_rest(entry.returns()) {
-                self.rest(now, key, duration);
+            if let Some(duration) = return_delay(entry.returns()) {
+                self.retry_after(now, key, duration);
             } else {
                 self.forwarding.enqueue(
                     &mut self.held,
@@ -111,11 +111,11 @@ impl Node {
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
-        let State::Resting { until } = entry.state() else {
+        let State::AwaitingRetry { until } = entry.state() else {
             return;
         };
         let locality = self.held.endpoints.locality(entry.destination());
-        self.held.rests.remove(&(until, key));
+        self.held.retries.remove(&(until, key));
         self.held.verifying.remove(&key);
         self.held.advance(&mut self.outbox, key, Trigger::Woken);
         match locality {
@@ -135,7 +135,7 @@ impl Node {
 
 /// How long a bundle rests that left this node before and is back: 5 s the first time, twice as long each
 /// time after it, up to 10 min.
-fn return_rest(returns: u8) -> Option<Duration> {
+fn return_delay(returns: u8) -> Option<Duration> {
     let doublings = u32::from(returns.checked_sub(1)?);
     let seconds = 5_u64.saturating_mul(1_u64.checked_shl(doublings.min(32)).unwrap_or(u64::MAX));
     Some(Duration::from_secs(seconds.min(600)))

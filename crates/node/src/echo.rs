@@ -5,7 +5,7 @@ use dhow_bundle::storage::{BundleKey, Extents, Piece};
 use dhow_bundle::{CrcType, Header, Now, Reading};
 
 use crate::answers::KNOWN_OCTETS;
-use crate::forwarding::cut_through::Pass;
+use crate::forwarding::cut_through::CutThrough;
 use crate::held::arrivals::Origin;
 use crate::held::bundles::Removal;
 use crate::held::retention::Trigger;
@@ -40,7 +40,7 @@ impl Node {
 
     /// A question is whole in memory and on its way into the store: its answer goes there with it, and may leave
     /// at once.
-    pub(crate) fn reply_ahead(
+    pub(crate) fn reply_before_sync(
         &mut self,
         now: Now,
         key: BundleKey,
@@ -66,10 +66,10 @@ impl Node {
             header.payload.crc_type,
         );
         // Without room it is tried again, once the question is stored.
-        if let Some((answer, octets)) = self.store_own(now, &builder, payload) {
+        if let Some((answer, octets)) = self.store_originated(now, &builder, payload) {
             self.forwarding
-                .pass_ahead(&mut self.held, key, Pass::Answered);
-            self.forwarding.leave_ahead(
+                .pass_before_sync(&mut self.held, key, CutThrough::Answered);
+            self.forwarding.leave_before_sync(
                 &mut self.held,
                 &mut self.adjacencies,
                 &mut self.outbox,

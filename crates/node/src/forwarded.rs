@@ -1,7 +1,7 @@
 //! A bundle has left: the next hop has it, or nobody says more (RFC 9171 5.4 step 5).
 
-use crate::door::Occurrence;
-use crate::door::StreamId;
+use crate::driver::Occurrence;
+use crate::driver::StreamId;
 use crate::held::bundles::Removal;
 use crate::held::retention::Trigger;
 use crate::node::Node;
@@ -25,7 +25,7 @@ impl Node {
     /// A bundle that has left, and is back from where it was in flight, waits for a session over another link.
     pub(crate) fn stay_sent(&mut self, now: Now, key: BundleKey) {
         self.held.release_moved(&mut self.outbox, key);
-        if !self.meets_doom(now, key) {
+        if !self.meets_pending_deletion(now, key) {
             self.held.advance(&mut self.outbox, key, Trigger::Left);
         }
     }

@@ -16,11 +16,11 @@ use alloc::boxed::Box;
 
 use bytes::Bytes;
 
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::forwarding::choice::Split;
 use crate::forwarding::choice::SplitBundle;
 use crate::node::Node;
-use crate::sending::NOT_ACCEPTABLE_REST;
+use crate::sending::NOT_ACCEPTABLE_RETRY;
 use crate::sending::Outgoing;
 
 /// Payload of one fragment, at most, octets: a fragment is read into memory to compute its CRC.
@@ -60,12 +60,12 @@ impl Node {
         self.adjacencies.discharge(stream, octets);
         if piece_octets == 0 {
             // The peer's transfer MRU has no room for even one octet of payload.
-            self.give_back(now, stream, key, Some(NOT_ACCEPTABLE_REST));
+            self.give_back(now, stream, key, Some(NOT_ACCEPTABLE_RETRY));
             return;
         }
         let next = self
             .forwarding
-            .handed_to(&self.adjacencies, stream, key)
+            .acknowledged_by(&self.adjacencies, stream, key)
             .unwrap_or(0);
         if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
             neighbour.splits.push_back(Split {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use dhow_bundle::storage::BundleKey;
 
-use crate::forwarding::cut_through::Pass;
+use crate::forwarding::cut_through::CutThrough;
 use crate::forwarding::waiting::queue;
 use crate::held::bundles::Entry;
 use crate::held::endpoints::EndpointIndex;
@@ -64,7 +64,7 @@ impl Node {
                 format!("{key:?} moves or arrives and is not held")
             })?;
         }
-        self.check_passes()?;
+        self.check_cut_throughs()?;
         for key in self.forwarding.copies().keys() {
             expect(self.held.bundles.entry(key).is_some(), || {
                 format!("{key:?} is given away and is not held")
@@ -86,8 +86,8 @@ impl Node {
         self.held.arrivals.is_empty()
             && self.held.reads.is_empty()
             && self.forwarding.is_at_rest()
-            && self.held.keepings.is_empty()
-            && self.held.prefixes.is_empty()
+            && self.held.reactive.is_empty()
+            && self.held.reactive_fragments.is_empty()
             && self.held.moved.is_empty()
             && self.held.verifying.is_empty()
             && !self.adjacencies.has_parting()
@@ -95,13 +95,18 @@ impl Node {
     }
 
     fn check_bundle(&self, key: BundleKey, entry: &Entry, holders: u32) -> Result<(), String> {
-        let passes = matches!(
-            self.forwarding.pass(key),
-            Some(Pass::UnderWay(_) | Pass::Left(..) | Pass::Handed | Pass::Orphaned(_))
+        let cut_throughs = matches!(
+            self.forwarding.cut_through(key),
+            Some(
+                CutThrough::UnderWay(_)
+                    | CutThrough::Left(..)
+                    | CutThrough::Given
+                    | CutThrough::Orphaned(_)
+            )
         );
         let wanted = match self.forwarding.copies().router(key) {
             Some(_) => u32::try_from(self.forwarding.copies().sessions(key)).unwrap_or(u32::MAX),
-            None => u32::from(entry.state() == State::InFlight || passes),
+            None => u32::from(entry.state() == State::InFlight || cut_throughs),
         };
         expect(holders == wanted, || format!("has {holders} holders"))?;
         let timed = self.held.expiries.contains(entry, key);
@@ -109,9 +114,13 @@ impl Node {
         match entry.state() {
             State::Kept => {
                 expect(!timed, || "has an expiry".into())?;
-                let keepings = self.held.keepings.values().filter_map(|it| it.kept);
-                let replaced = self.held.prefixes.values().filter_map(|it| it.replaces);
-                return expect(keepings.chain(replaced).any(|kept| kept == key), || {
+                let reactive = self.held.reactive.values().filter_map(|it| it.kept);
+                let replaced = self
+                    .held
+                    .reactive_fragments
+                    .values()
+                    .filter_map(|it| it.replaces);
+                return expect(reactive.chain(replaced).any(|kept| kept == key), || {
                     "is kept for nothing".into()
                 });
             }
@@ -125,7 +134,9 @@ impl Node {
             State::DispatchPending => return Err("goes nowhere".into()),
             State::InFlight => {
                 expect(holders > 0, || "is with nobody".into())?;
-                return expect(timed || entry.doomed().is_some(), || "never expires".into());
+                return expect(timed || entry.pending_deletion().is_some(), || {
+                    "never expires".into()
+                });
             }
             State::Waiting if self.forwarding.copies().router(key).is_some() => {
                 expect(holders == 0, || "waits and is on its way".into())?;
@@ -136,8 +147,8 @@ impl Node {
                     || "is in no queue".into(),
                 )?;
             }
-            State::Resting { until } => {
-                expect(self.held.rests.contains(&(until, key)), || {
+            State::AwaitingRetry { until } => {
+                expect(self.held.retries.contains(&(until, key)), || {
                     "never wakes".into()
                 })?;
             }
@@ -150,12 +161,19 @@ impl Node {
             "keeps old places".into()
         })?;
         expect(timed || part, || "never expires".into())?;
-        expect(entry.doomed().is_none(), || "escapes its doom".into())
+        expect(entry.pending_deletion().is_none(), || {
+            "escapes its doom".into()
+        })
     }
 
-    fn check_passes(&self) -> Result<(), String> {
+    fn check_cut_throughs(&self) -> Result<(), String> {
         self.forwarding.check(&self.held, &self.adjacencies)?;
-        for key in self.held.keepings.keys().chain(self.held.prefixes.keys()) {
+        for key in self
+            .held
+            .reactive
+            .keys()
+            .chain(self.held.reactive_fragments.keys())
+        {
             expect(self.held.arrivals.contains(*key), || {
                 format!("{key:?} is kept in parts and does not arrive")
             })?;
@@ -258,8 +276,8 @@ impl Node {
             "expiries of nobody are noted".into()
         })?;
         let resting = |key| self.held.state(key);
-        for &(until, key) in &self.held.rests {
-            expect(resting(key) == Some(State::Resting { until }), || {
+        for &(until, key) in &self.held.retries {
+            expect(resting(key) == Some(State::AwaitingRetry { until }), || {
                 format!("{key:?} is woken and does not rest")
             })?;
         }

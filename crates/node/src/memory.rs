@@ -78,7 +78,7 @@ impl Node {
             .saturating_add(self.held.expiries.memory_octets())
             .saturating_add(self.held.removed.memory_octets())
             .saturating_add(self.held.arrivals.memory_octets())
-            .saturating_add(tree_octets::<(u64, u64)>(self.held.rests.len()))
+            .saturating_add(tree_octets::<(u64, u64)>(self.held.retries.len()))
             .saturating_add(self.delivery.memory_octets())
             .saturating_add(usize::try_from(self.adjacencies.early_octets()).unwrap_or(usize::MAX))
             .saturating_add(sessions.saturating_mul(SESSION_OCTETS));

@@ -6,7 +6,7 @@
 //! (bundles coming in), `prefix` (what is kept of those that may not), `stored` (answers of the store), `transmission` (bundles made here), `recovery` (what a restart
 //! found), `sending` (bundles going out), `outcomes` (how their transfers end), `fragmentation`, `passing` (those that still come in), `ahead` (those that
 //! are not durable yet), `returning`, `copies` (those of which several neighbours get one), `forwarded`, `dispatch` (where a stored bundle goes), `delivery`,
-//! `echo`, `perf`, `rests`, `deletion` (how a bundle ends), `reports`, `collection` and `collected` (status reports), `own` (bundles that the node
+//! `echo`, `perf`, `retries`, `deletion` (how a bundle ends), `reports`, `collection` and `collected` (status reports), `own` (bundles that the node
 //! makes for itself), `reservation` (room), `operator`.
 
 use alloc::boxed::Box;
@@ -18,7 +18,7 @@ use crate::adjacencies::Adjacencies;
 use crate::attention::Attention;
 use crate::config::Config;
 use crate::delivery::Delivery;
-use crate::door::{Action, Event, Occurrence, Purpose, Telling};
+use crate::driver::{Action, Event, Occurrence, Purpose, Telling};
 use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::outbox::Outbox;
@@ -261,10 +261,10 @@ impl Node {
             };
             self.expire(now, key);
         }
-        while let Some(&(at, key)) = self.held.rests.first()
+        while let Some(&(at, key)) = self.held.retries.first()
             && at <= now.monotonic
         {
-            self.held.rests.remove(&(at, key));
+            self.held.retries.remove(&(at, key));
             self.wake(now, key);
         }
         self.adjacencies.end_pauses(now);
@@ -292,7 +292,7 @@ impl Node {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let expiry = self.held.expiries.next();
-        let rest = self.held.rests.first().map(|&(at, _)| at);
+        let rest = self.held.retries.first().map(|&(at, _)| at);
         let timeout = self.attention.timeout();
         let reports = self.reporting.collections.due();
         let adjacencies = self.adjacencies.poll_timeout();

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use dhow_bundle::Now;
 
 use crate::config::LinkId;
-use crate::door::{OperatorCommand, OperatorRefusal, StreamId};
+use crate::driver::{OperatorCommand, OperatorRefusal, StreamId};
 use crate::node::Node;
 
 /// The operator asked for it: "transmission canceled" (RFC 9171 table 1).
@@ -63,7 +63,7 @@ impl Node {
                 let key = self.held.find_bundle(&id);
                 let key = key.ok_or(OperatorRefusal::UnknownBundle(id))?;
                 if !self.drop_arrival(now, key) {
-                    self.doom_or_delete(now, key, CANCELED);
+                    self.delete_or_mark(now, key, CANCELED);
                 }
                 Ok(())
             }

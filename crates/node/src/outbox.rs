@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use dhow_bundle::storage::StoreCommand;
 
-use crate::door::{Action, Occurrence, Telling, Ticket};
+use crate::driver::{Action, Occurrence, Telling, Ticket};
 use crate::view::Counters;
 
 /// Actions that wait for the driver when no more bundles are chosen for sessions: what waits in a long line has left

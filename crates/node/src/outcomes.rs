@@ -1,9 +1,9 @@
 //! The ends of transfers: a neighbour has taken a bundle, or has not, or its session is gone.
 
-use crate::door::Occurrence;
-use crate::door::StreamId;
-use crate::door::Telling;
-use crate::forwarding::cut_through::Pass;
+use crate::driver::Occurrence;
+use crate::driver::StreamId;
+use crate::driver::Telling;
+use crate::forwarding::cut_through::CutThrough;
 use crate::node::Node;
 use crate::sending::Outgoing;
 use dhow_bundle::Now;
@@ -44,7 +44,7 @@ impl Node {
             // RFC 9174 table 6: the whole is wanted again.
             Some(RefuseReason::Retransmit) => {
                 self.forwarding
-                    .set_handed(&self.adjacencies, stream, key, None)
+                    .set_acknowledged(&self.adjacencies, stream, key, None)
             }
             _ => {}
         }
@@ -61,7 +61,7 @@ impl Node {
         self.adjacencies.discharge(stream, outgoing.octets);
         if outgoing.fragment {
             self.settle_fragment(now, stream, key, Some(refused));
-        } else if !self.pass_over(now, stream, key, Pass::Failed(refused)) {
+        } else if !self.end_cut_through(now, stream, key, CutThrough::Failed(refused)) {
             self.come_back(now, stream, key, refused);
             self.forwarding
                 .pay(&mut self.adjacencies, &mut self.attention, now, key);
@@ -80,7 +80,7 @@ impl Node {
         for outgoing in outgoing.into_values().rev() {
             if outgoing.fragment {
                 self.settle_fragment(now, stream, outgoing.key, Some(None));
-            } else if !self.pass_over(now, stream, outgoing.key, Pass::Failed(None)) {
+            } else if !self.end_cut_through(now, stream, outgoing.key, CutThrough::Failed(None)) {
                 self.come_back(now, stream, outgoing.key, None);
                 self.forwarding.pay(
                     &mut self.adjacencies,
@@ -132,7 +132,7 @@ impl Node {
                 );
             }
             self.settle_fragment(now, stream, outgoing.key, None);
-        } else if !self.pass_over(now, stream, outgoing.key, Pass::Taken(stream)) {
+        } else if !self.end_cut_through(now, stream, outgoing.key, CutThrough::Taken(stream)) {
             self.forwarded(now, stream, outgoing.key);
             self.forwarding.pay(
                 &mut self.adjacencies,

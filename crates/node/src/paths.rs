@@ -12,7 +12,7 @@ use dhow_bundle::Now;
 use dhow_link::stream::LinkCommand;
 
 use crate::adjacencies::neighbour::IfLost;
-use crate::door::{Action, Path, StreamId};
+use crate::driver::{Action, Path, StreamId};
 use crate::node::Node;
 
 /// How often a session that says nothing has its path checked.

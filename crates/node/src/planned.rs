@@ -5,7 +5,7 @@ use core::time::Duration;
 use dhow_bundle::{DtnTime, Instant, Now};
 
 use crate::config::{DialTime, LinkConfig, LinkId};
-use crate::door::Carrier;
+use crate::driver::Carrier;
 use crate::node::Node;
 
 /// How long it is until the contacts of links are looked at again, at most: the wall clock may be set meanwhile.

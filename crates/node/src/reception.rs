@@ -13,7 +13,7 @@ use dhow_bundle::{Header, Now, PayloadVerifier, Refusal};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::admission::Admission;
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::held::arrivals::Origin;
 use crate::node::Node;
 
@@ -273,7 +273,7 @@ impl Node {
                     return Ok(None);
                 }
                 self.held
-                    .begin_keeping(&self.adjacencies, now, key, (stream, transfer), header);
+                    .begin_reactive(&self.adjacencies, now, key, (stream, transfer), header);
                 self.held.begin_reservation(&self.config, key);
                 let incoming = Incoming {
                     key,
@@ -285,7 +285,7 @@ impl Node {
                 };
                 let next = self.receive_payload(now, Box::new(incoming), octets, end)?;
                 if let Some(Reception::Payload(incoming)) = &next {
-                    self.forwarding.pass_on(
+                    self.forwarding.begin_cut_through(
                         &mut self.held,
                         &mut self.adjacencies,
                         &mut self.outbox,
@@ -321,14 +321,14 @@ impl Node {
         }
         let ahead = self
             .forwarding
-            .may_go_ahead(&self.held, key, header)
+            .may_go_before_sync(&self.held, key, header)
             .then(|| octets.clone());
         self.held
             .append(&mut self.outbox, key, Piece::Octets(octets));
         self.held
             .commit(&mut self.adjacencies, &mut self.outbox, key);
         if let Some(octets) = ahead {
-            self.go_ahead(now, key, header, &octets);
+            self.go_before_sync(now, key, header, &octets);
         }
         Ok(())
     }
@@ -351,7 +351,7 @@ impl Node {
             let mut octets = octets;
             let mut crc = taken.behind_header;
             let header_octets = incoming.header.octets.len().min(octets.len());
-            if begins && !end && !octets.is_empty() && self.held.keepings.contains_key(&key) {
+            if begins && !end && !octets.is_empty() && self.held.reactive.contains_key(&key) {
                 // Parts have another header, and all that follows it in common.
                 let header = octets.split_to(header_octets);
                 self.held

@@ -8,7 +8,7 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{BundleId, DtnTime, Now};
 
 use crate::dispatch::unit_of;
-use crate::door::Occurrence;
+use crate::driver::Occurrence;
 use crate::held::bundles::{Identity, Removal};
 use crate::held::retention::{State, Trigger};
 use crate::node::{Node, Stage};
@@ -88,12 +88,12 @@ impl Node {
             // 8: block unintelligible (RFC 9171 table 1), once it is back from where it is.
             State::InFlight => {
                 if let Some(entry) = self.held.bundles.entry_mut(key) {
-                    entry.doom(8);
+                    entry.mark_pending_deletion(8);
                 }
             }
             State::DispatchPending
             | State::Waiting
-            | State::Resting { .. }
+            | State::AwaitingRetry { .. }
             | State::Reassembling => {
                 self.forwarding.withdraw(&mut self.held, key);
                 self.held.expiries.insert(&mut self.held.bundles, key);
@@ -108,7 +108,7 @@ impl Node {
     fn take_apart(&mut self, now: Now, key: BundleKey) {
         let head = self.held.reassembly.stand_in(key).unwrap_or(key);
         let state = self.held.state(head);
-        if !matches!(state, Some(State::Waiting | State::Resting { .. })) {
+        if !matches!(state, Some(State::Waiting | State::AwaitingRetry { .. })) {
             return;
         }
         if self.held.reassembly.parts(head).is_none() {

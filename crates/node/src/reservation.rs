@@ -13,7 +13,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 
 use dhow_bundle::EndpointId;
 
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::local::Locality;
 use crate::node::Node;
 use crate::reception::Refused;

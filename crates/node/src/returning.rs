@@ -7,12 +7,12 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_link::stream::RefuseReason;
 
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::forwarding::copies::CopyEnd;
 use crate::held::retention::State;
 use crate::node::Node;
-use crate::sending::NOT_ACCEPTABLE_REST;
-use crate::sending::RETRANSMIT_REST;
+use crate::sending::NOT_ACCEPTABLE_RETRY;
+use crate::sending::RETRANSMIT_RETRY;
 
 impl Node {
     /// A bundle that a session could not get rid of.
@@ -24,7 +24,7 @@ impl Node {
         refused: Option<RefuseReason>,
     ) {
         match self.forwarding.copies().router(key) {
-            Some(_) => self.give_back(now, stream, key, rest_after(refused)),
+            Some(_) => self.give_back(now, stream, key, retry_delay(refused)),
             None => self.not_taken(now, key, refused),
         }
     }
@@ -38,8 +38,8 @@ impl Node {
         if entry.state() != State::InFlight || is_lost {
             return;
         }
-        match rest_after(refused) {
-            Some(duration) => drop(self.rest(now, key, duration)),
+        match retry_delay(refused) {
+            Some(duration) => drop(self.retry_after(now, key, duration)),
             None => self.put_back(now, key),
         }
     }
@@ -57,7 +57,7 @@ impl Node {
                 let rest = rest.unwrap_or(Duration::ZERO);
                 self.copy_back(now, stream, key, CopyEnd::Returned(rest));
             }
-            Some(duration) => drop(self.rest(now, key, duration)),
+            Some(duration) => drop(self.retry_after(now, key, duration)),
             None => self.put_back(now, key),
         }
     }
@@ -66,7 +66,7 @@ impl Node {
     pub(crate) fn verify_for(&mut self, now: Now, stream: StreamId, key: BundleKey) {
         if self
             .forwarding
-            .copy_over(now, stream, key, CopyEnd::Returned(RETRANSMIT_REST))
+            .copy_over(now, stream, key, CopyEnd::Returned(RETRANSMIT_RETRY))
         {
             self.verify(now, key);
         }
@@ -74,10 +74,10 @@ impl Node {
 }
 
 /// The rest of a bundle that a neighbour refused for this reason, or gave no answer about.
-const fn rest_after(refused: Option<RefuseReason>) -> Option<Duration> {
+const fn retry_delay(refused: Option<RefuseReason>) -> Option<Duration> {
     match refused {
         None | Some(RefuseReason::NoResources | RefuseReason::SessionTerminating) => None,
-        Some(RefuseReason::Retransmit | RefuseReason::Unknown) => Some(RETRANSMIT_REST),
-        Some(_) => Some(NOT_ACCEPTABLE_REST),
+        Some(RefuseReason::Retransmit | RefuseReason::Unknown) => Some(RETRANSMIT_RETRY),
+        Some(_) => Some(NOT_ACCEPTABLE_RETRY),
     }
 }

@@ -10,17 +10,17 @@ use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleFlags, FragmentRange, Header, Instant, Now, Reading};
 
 use crate::checksums::Ending;
-use crate::door::{StreamId, Ticket};
+use crate::driver::{StreamId, Ticket};
 use crate::forwarding::copies::CopyEnd;
 use crate::forwarding::queues::Choice;
 use crate::held::verification::READ_WHOLE_OCTETS;
 use crate::node::Node;
 
 /// How long a bundle rests that a neighbour found not acceptable.
-pub(crate) const NOT_ACCEPTABLE_REST: Duration = Duration::from_secs(60);
+pub(crate) const NOT_ACCEPTABLE_RETRY: Duration = Duration::from_secs(60);
 
 /// How long a bundle rests that a neighbour wants again, or could not say why not.
-pub(crate) const RETRANSMIT_REST: Duration = Duration::from_secs(1);
+pub(crate) const RETRANSMIT_RETRY: Duration = Duration::from_secs(1);
 
 /// What a session is sending.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ impl Node {
             }
             (PendingRead::Echo { key }, Some(octets)) => {
                 if !self.reply(now, key, octets) {
-                    self.rest(now, key, RETRANSMIT_REST);
+                    self.retry_after(now, key, RETRANSMIT_RETRY);
                     self.corrupt(now, key);
                 }
             }
@@ -185,14 +185,14 @@ impl Node {
                     .entry(key)
                     .map_or(0, |entry| entry.octets());
                 self.adjacencies.discharge(stream, octets);
-                self.give_back(now, stream, key, Some(RETRANSMIT_REST));
+                self.give_back(now, stream, key, Some(RETRANSMIT_RETRY));
             }
             (PendingRead::Fragment { stream, key, range }, None) => {
                 self.adjacencies.discharge(stream, range.length);
                 self.settle_fragment(now, stream, key, Some(None));
             }
             (PendingRead::Echo { key } | PendingRead::Perf { key, .. }, None) => {
-                self.rest(now, key, RETRANSMIT_REST);
+                self.retry_after(now, key, RETRANSMIT_RETRY);
             }
         }
     }
@@ -222,7 +222,7 @@ impl Node {
             self.adjacencies.discharge(stream, length);
             if self
                 .forwarding
-                .copy_over(now, stream, key, CopyEnd::Returned(RETRANSMIT_REST))
+                .copy_over(now, stream, key, CopyEnd::Returned(RETRANSMIT_RETRY))
             {
                 self.forwarding.enqueue(
                     &mut self.held,
@@ -262,7 +262,7 @@ impl Node {
         let payload = header.payload_octets();
         let resumes = self
             .forwarding
-            .handed_to(&self.adjacencies, stream, key)
+            .acknowledged_by(&self.adjacencies, stream, key)
             .is_some();
         let too_large = total > mru || limit.is_some_and(|limit| payload > limit) || resumes;
         if too_large && payload > 1 && !must_not_fragment(header.primary.flags.bits()) {
@@ -284,7 +284,7 @@ impl Node {
                 return self.copy_back(now, stream, key, CopyEnd::Barred);
             }
             match planted(Mutant::GrowthIgnored) {
-                true => drop(self.rest(now, key, NOT_ACCEPTABLE_REST)),
+                true => drop(self.retry_after(now, key, NOT_ACCEPTABLE_RETRY)),
                 false => self.divert(now, key, total),
             }
             return;

@@ -1,7 +1,7 @@
 //! The answers of the store about bundles that are arriving: durable, or refused.
 
 use crate::api::seam::ApiRefusal;
-use crate::door::Occurrence;
+use crate::driver::Occurrence;
 use crate::held::arrivals::Origin;
 use crate::held::retention::Trigger;
 use crate::node::Node;
@@ -24,7 +24,7 @@ impl Node {
         if let Some(arrival) = &arrival {
             self.held.backlog.settle(arrival.origin, arrival.waiting());
         }
-        let is_part = matches!(&arrival, Some(it) if it.origin == Origin::Prefix);
+        let is_part = matches!(&arrival, Some(it) if it.origin == Origin::ReactiveFragment);
         match is_part {
             true => self
                 .held
@@ -36,8 +36,8 @@ impl Node {
         };
         entry.set_extents(extents);
         let octets = entry.octets();
-        if !self.held.keepings.is_empty() {
-            self.drop_keeping(now, key);
+        if !self.held.reactive.is_empty() {
+            self.drop_reactive(now, key);
         }
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
@@ -82,13 +82,13 @@ impl Node {
                 self.delivery
                     .transmission_done(&mut self.attention, now, stream, request, outcome);
             }
-            Some(Origin::Prefix) => return self.part_kept(now, key),
+            Some(Origin::ReactiveFragment) => return self.part_kept(now, key),
             Some(Origin::Own) | None => self.outbox.counters.created += 1,
         }
         self.forwarding.keep(&mut self.held, key);
         if self.reporting.collections.is_part(key) {
             self.part_stored(now, key);
-        } else if !self.finish_pass(now, key) {
+        } else if !self.finish_cut_through(now, key) {
             self.dispatch(now, key);
         } else if let Some(entry) = self.held.bundles.entry(key) {
             self.forwarding.leave_turn(entry.order());
@@ -120,11 +120,11 @@ impl Node {
         let Some(arrival) = self.held.end_arrival(key) else {
             // It was promised kept before it was durable, and the disk has failed since.
             self.outbox.occurred(Occurrence::StoreRefused { refusal });
-            self.doom_or_delete(now, key, DEPLETED_STORAGE);
+            self.delete_or_mark(now, key, DEPLETED_STORAGE);
             return;
         };
         self.outbox.occurred(Occurrence::StoreRefused { refusal });
-        self.end_keeping(now, key, None);
+        self.end_reactive(now, key, None);
         let why = match refusal {
             StoreRefusal::Full => {
                 format!("the store is full: {}", self.held.bound_told(&self.config))
@@ -132,7 +132,7 @@ impl Node {
             StoreRefusal::Disk => "the disk failed".into(),
         };
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);
-        self.forwarding.forget_handed(key);
+        self.forwarding.forget_acknowledged(key);
         if self.orphan(now, key, arrival.origin) {
             return;
         }
@@ -156,7 +156,7 @@ impl Node {
                     Err(ApiRefusal::NoResources(why)),
                 );
             }
-            Origin::Prefix => self.part_refused(now, key),
+            Origin::ReactiveFragment => self.part_refused(now, key),
             Origin::Own => {}
         }
     }

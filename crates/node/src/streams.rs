@@ -19,7 +19,7 @@ use crate::api::ClientSession;
 use crate::api::seam::{ClientCommand, ClientEvent};
 use crate::config::{Enabled, ListenerConfig, ListenerId, UdpPolicy};
 use crate::delivery::client::Client;
-use crate::door::{Action, Occurrence, Purpose, StreamId};
+use crate::driver::{Action, Occurrence, Purpose, StreamId};
 use crate::node::{Node, Stage};
 use crate::routing::{Contact, Hop};
 

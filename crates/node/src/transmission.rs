@@ -12,7 +12,7 @@ use dhow_bundle::{
 };
 
 use crate::api::seam::{ApiRefusal, RequestId, SendRequest};
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::held::arrivals::Origin;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
@@ -46,31 +46,31 @@ pub(crate) struct Transmission {
 
 /// How a connection's bundles are made: what the newest request asked for, checked, with its header encoded
 /// but for the creation timestamp. Most bundles of a connection differ in nothing else.
-pub(crate) struct Workshop {
-    mould: Option<Box<Mould>>,
+pub(crate) struct Preparation {
+    prepared: Option<Box<Prepared>>,
     /// The header of the bundle that is begun, while it is not given to the store.
     header: alloc::vec::Vec<u8>,
     /// Where small bundles are joined.
     joined: SmallBuffer,
 }
 
-impl Default for Workshop {
+impl Default for Preparation {
     fn default() -> Self {
         Self {
-            mould: None,
+            prepared: None,
             header: alloc::vec::Vec::new(),
             joined: SmallBuffer::new(JOINED_OCTETS),
         }
     }
 }
 
-struct Mould {
+struct Prepared {
     asked: SendRequest,
     primary: PrimaryBlock,
     template: HeaderTemplate,
 }
 
-impl Mould {
+impl Prepared {
     fn new(
         asked: SendRequest,
         send: SendRequest,
@@ -151,14 +151,14 @@ impl Node {
         request: RequestId,
         send: SendRequest,
     ) -> Result<Transmission, ApiRefusal> {
-        let mut workshop = self
+        let mut preparation = self
             .delivery
             .client_mut(stream)
-            .map(|client| core::mem::take(&mut client.workshop))
+            .map(|client| core::mem::take(&mut client.preparation))
             .unwrap_or_default();
-        let made = self.begin(now, stream, &mut workshop, send);
+        let made = self.begin(now, stream, &mut preparation, send);
         if let Some(client) = self.delivery.client_mut(stream) {
-            client.workshop = workshop;
+            client.preparation = preparation;
         }
         let (key, crc) = made?;
         self.held
@@ -171,58 +171,65 @@ impl Node {
         &mut self,
         now: Now,
         stream: StreamId,
-        workshop: &mut Workshop,
+        preparation: &mut Preparation,
         asked: SendRequest,
     ) -> Result<(BundleKey, PayloadCrc), ApiRefusal> {
-        let known = workshop
-            .mould
+        let known = preparation
+            .prepared
             .take()
-            .filter(|mould| mould.asked == asked && self.stage == Stage::Working);
+            .filter(|prepared| prepared.asked == asked && self.stage == Stage::Working);
         let (source, checked) = match &known {
-            Some(mould) => (mould.primary.source.clone(), None),
+            Some(prepared) => (prepared.primary.source.clone(), None),
             None => {
                 let send = self.check_request(stream, asked.clone())?;
                 (send.source.clone().unwrap_or(EndpointId::Null), Some(send))
             }
         };
         let creation = self.held.next_creation(&mut self.outbox, now, &source);
-        let mould = match known.filter(|mould| mould.fits(creation)) {
-            Some(mould) => mould,
+        let prepared = match known.filter(|prepared| prepared.fits(creation)) {
+            Some(prepared) => prepared,
             // RFC 9171 4.4.2: where the clock has been set or lost, there are other blocks than before.
             None => {
                 let send = match checked {
                     Some(send) => send,
                     None => self.check_request(stream, asked.clone())?,
                 };
-                Box::new(Mould::new(asked, send, creation, self.payload_checksum())?)
+                Box::new(Prepared::new(
+                    asked,
+                    send,
+                    creation,
+                    self.payload_checksum(),
+                )?)
             }
         };
-        self.cast(now, workshop, mould, creation)
+        self.cast(now, preparation, prepared, creation)
     }
 
     /// Write a header with this creation timestamp, and hold its bundle.
     fn cast(
         &mut self,
         now: Now,
-        workshop: &mut Workshop,
-        mut mould: Box<Mould>,
+        preparation: &mut Preparation,
+        mut prepared: Box<Prepared>,
         creation: CreationTimestamp,
     ) -> Result<(BundleKey, PayloadCrc), ApiRefusal> {
-        let crc = mould.template.payload_crc();
-        workshop.header.clear();
-        mould.template.write(creation, &mut workshop.header);
-        mould.primary.creation = creation;
-        let header_octets = u64::try_from(workshop.header.len()).unwrap_or(u64::MAX);
-        let payload_octets = mould.template.payload_octets();
+        let crc = prepared.template.payload_crc();
+        preparation.header.clear();
+        prepared.template.write(creation, &mut preparation.header);
+        prepared.primary.creation = creation;
+        let header_octets = u64::try_from(preparation.header.len()).unwrap_or(u64::MAX);
+        let payload_octets = prepared.template.payload_octets();
         let total = header_octets
             .saturating_add(payload_octets)
-            .saturating_add(mould.template.trailer_octets());
-        self.check_room(total, Comes::Given(&mould.primary.destination))
+            .saturating_add(prepared.template.trailer_octets());
+        self.check_room(total, Comes::Given(&prepared.primary.destination))
             .map_err(|refused| ApiRefusal::NoResources(refused.why))?;
-        let key = self
-            .held
-            .hold_made(now, &mould.primary, [header_octets, payload_octets, total]);
-        workshop.mould = Some(mould);
+        let key = self.held.hold_made(
+            now,
+            &prepared.primary,
+            [header_octets, payload_octets, total],
+        );
+        preparation.prepared = Some(prepared);
         Ok((key, crc))
     }
 
@@ -308,13 +315,13 @@ impl Node {
             transmission.crc.update_with_own(&octets)
         };
         let key = transmission.key;
-        let workshop = &mut client.workshop;
-        let header = &mut workshop.header;
+        let preparation = &mut client.preparation;
+        let header = &mut preparation.header;
         if end && !header.is_empty() && octets.len() <= JOIN_OCTETS {
             // What stands before the payload and what stands behind it, in one room that is used again.
             let before = header.len();
             transmission.crc.write_trailer(header);
-            let joined = &mut workshop.joined;
+            let joined = &mut preparation.joined;
             joined.reserve(header.len() + octets.len());
             let (before, trailer) = header.split_at(before);
             joined.put(before);
@@ -332,7 +339,7 @@ impl Node {
             self.held
                 .commit(&mut self.adjacencies, &mut self.outbox, key);
             if let Some(octets) = ahead {
-                self.forwarding.leave_ahead(
+                self.forwarding.leave_before_sync(
                     &mut self.held,
                     &mut self.adjacencies,
                     &mut self.outbox,

@@ -8,7 +8,7 @@ use dhow_link::tcpcl::Version;
 
 use crate::api::seam::DeliveryFailureAction;
 use crate::config::{Enabled, Route, RouterKind};
-use crate::door::StreamId;
+use crate::driver::StreamId;
 
 /// Where a link stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum BundleState {
     /// It is with a session or a subscriber.
     InFlight,
     /// It is tried again after a while: a neighbour refused it, it came back, or its checksums are compared.
-    Resting,
+    AwaitingRetry,
     /// It has left over a link that promises nothing, and is kept until it expires.
     Sent,
     /// A fragment that waits for the others.
@@ -48,7 +48,7 @@ impl fmt::Display for BundleState {
         f.write_str(match self {
             Self::Waiting => "waiting",
             Self::InFlight => "in_flight",
-            Self::Resting => "resting",
+            Self::AwaitingRetry => "resting",
             Self::Sent => "sent",
             Self::Reassembling => "reassembling",
             Self::Damaged => "damaged",

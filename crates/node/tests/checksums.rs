@@ -17,7 +17,7 @@ use dhow_bundle::v7::oracle::check_bundle;
 use dhow_bundle::{BundleFlags, CrcType};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, Enabled, PayloadChecksum};
-use dhow_node::door::StreamId;
+use dhow_node::driver::StreamId;
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;

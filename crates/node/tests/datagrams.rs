@@ -19,7 +19,7 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{BundleBuilder, CreationTimestamp, DtnTime};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, DialTime, Enabled, LinkId, OnSent, Protocol, Route, UdpPolicy};
-use dhow_node::door::{Carrier, Event, Occurrence, OperatorCommand, StreamId, Ticket};
+use dhow_node::driver::{Carrier, Event, Occurrence, OperatorCommand, StreamId, Ticket};
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use dhow_bundle::storage::{Medium, StoreEvent};
 use dhow_node::Node;
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::door::{Event, Occurrence};
+use dhow_node::driver::{Event, Occurrence};
 use world::World;
 use world::client::Client;
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::Route;
-use dhow_node::door::StreamId;
+use dhow_node::driver::StreamId;
 use dhow_node::perf::wire::{Probe, Summary};
 use world::World;
 use world::client::Client;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use dhow_bundle::storage::{Extent, Extents, StoredBundle};
 use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, Instant, Now};
 use dhow_node::Node;
-use dhow_node::door::{Action, Event, Occurrence, OperatorCommand, Purpose, StreamId, Ticket};
+use dhow_node::driver::{Action, Event, Occurrence, OperatorCommand, Purpose, StreamId, Ticket};
 
 const BUNDLES: u64 = 20_000;
 

@@ -21,7 +21,7 @@ use dhow_bundle::storage::REMOVED_BOUND;
 use dhow_bundle::{BundleFlags, BundleId};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, RouterKind, Routing};
-use dhow_node::door::{Occurrence, StreamId};
+use dhow_node::driver::{Occurrence, StreamId};
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;

@@ -25,7 +25,7 @@ use dhow_link::Gather;
 use dhow_link::stream::DownReason;
 use dhow_node::Node;
 use dhow_node::config::{ListenerId, SessionPolicy};
-use dhow_node::door::{Action, Event, Occurrence, OperatorCommand, Purpose, StreamId, Ticket};
+use dhow_node::driver::{Action, Event, Occurrence, OperatorCommand, Purpose, StreamId, Ticket};
 
 const START: u8 = 2;
 const END: u8 = 1;

@@ -24,7 +24,7 @@ use dhow_bundle::{BundleBuilder, BundleId, CreationTimestamp, DtnTime, EndpointI
 use dhow_link::stream::RefuseReason;
 use dhow_node::Node;
 use dhow_node::config::ListenerId;
-use dhow_node::door::{Action, Event, Occurrence, Purpose, StreamId};
+use dhow_node::driver::{Action, Event, Occurrence, Purpose, StreamId};
 
 /// Octets that the store takes for each bundle, which the node counts and does not hold.
 const STORE_OCTETS: i64 = 24;

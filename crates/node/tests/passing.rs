@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Acknowledge, Config, Enabled, Route};
-use dhow_node::door::{Occurrence, StreamId};
+use dhow_node::driver::{Occurrence, StreamId};
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;

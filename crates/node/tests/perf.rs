@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use dhow_bundle::BundleFlags;
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::door::StreamId;
+use dhow_node::driver::StreamId;
 use dhow_node::perf::wire::{Probe, Summary};
 use world::World;
 use world::client::Client;

@@ -23,7 +23,7 @@ use dhow_bundle::v7::admin::{AdministrativeRecord, ReasonCode, StatusReport};
 use dhow_bundle::{Now, Reading};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, Route};
-use dhow_node::door::{Event, OperatorCommand, StreamId, Ticket};
+use dhow_node::driver::{Event, OperatorCommand, StreamId, Ticket};
 use world::World;
 use world::client::Client;
 

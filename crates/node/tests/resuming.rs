@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, Enabled};
-use dhow_node::door::StreamId;
+use dhow_node::driver::StreamId;
 use dhow_node::view::Counters;
 use world::World;
 use world::client::Client;
@@ -326,7 +326,7 @@ fn a_session_that_died_without_a_word_gives_way_to_the_rest() {
     world.freeze(0, 1);
     world.pass(Duration::from_millis(300));
     let begin = world.monotonic;
-    world.handle(0, dhow_node::door::Event::NetworkChanged);
+    world.handle(0, dhow_node::driver::Event::NetworkChanged);
     arrives(&mut world, 1, receiver);
     assert!(
         world.monotonic - begin < Duration::from_secs(10),

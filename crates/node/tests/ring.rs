@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::{BufMut, BytesMut};
 use dhow_bundle::{BundleBuilder, BundleFlags, BundleId, CreationTimestamp, EndpointId, Instant};
 use dhow_node::config::ListenerId;
-use dhow_node::door::{Event, Occurrence, Purpose, StreamId};
+use dhow_node::driver::{Event, Occurrence, Purpose, StreamId};
 use world::World;
 
 /// Time for which a bundle rests at a node that it comes back to, at least.

@@ -14,7 +14,7 @@ mod world;
 use std::time::Duration;
 
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::door::Occurrence;
+use dhow_node::driver::Occurrence;
 use world::World;
 use world::client::Client;
 

@@ -21,7 +21,7 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::v7::admin::AdministrativeRecord;
 use dhow_node::api::wire::{BundleAdu, STATUS_ERROR, STATUS_SUCCESS};
 use dhow_node::config::{Enabled, Route};
-use dhow_node::door::{Event, Occurrence, OperatorCommand, Ticket};
+use dhow_node::driver::{Event, Occurrence, OperatorCommand, Ticket};
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;
@@ -42,7 +42,7 @@ fn adu(destination: &str) -> BundleAdu {
     }
 }
 
-fn delivered(world: &mut World, at: usize, stream: dhow_node::door::StreamId) -> usize {
+fn delivered(world: &mut World, at: usize, stream: dhow_node::driver::StreamId) -> usize {
     world.client(at, stream).received.len()
 }
 
@@ -1118,7 +1118,7 @@ fn operate(world: &mut World, at: usize, command: OperatorCommand) {
 
 /// One receiver after the other, and what all of them got.
 struct Receivers {
-    stream: Option<dhow_node::door::StreamId>,
+    stream: Option<dhow_node::driver::StreamId>,
     received: Vec<(u64, Vec<u8>)>,
     /// Confirmations that the node may not have made durable are allowed to be repeated.
     unsure: usize,

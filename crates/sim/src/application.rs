@@ -9,7 +9,7 @@ use dhow_node::api::wire::{
     AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, STATUS_ERROR, STATUS_SUCCESS,
     put_message,
 };
-use dhow_node::door::StreamId;
+use dhow_node::driver::StreamId;
 use prost::Message as _;
 
 use crate::ledger::{BundleName, UnitName};

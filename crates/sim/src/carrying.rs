@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dhow_bundle::Instant;
-use dhow_node::door::{Event, Path, StreamId};
+use dhow_node::driver::{Event, Path, StreamId};
 
 use crate::congestion::Unanswered;
 use crate::connection::{EndState, Flight, Wire, length};

@@ -2,7 +2,7 @@
 
 use dhow_bundle::Instant;
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::door::{Event, Purpose, StreamId};
+use dhow_node::driver::{Event, Purpose, StreamId};
 use dhow_scenario::scenario::Fidelity;
 
 use crate::application::{Answer, Heard, Role};

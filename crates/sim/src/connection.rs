@@ -7,7 +7,7 @@ use bytes::Bytes;
 use dhow_bundle::Instant;
 use dhow_channel::{Delay, Dice, Line, Loss};
 use dhow_node::config::LinkId;
-use dhow_node::door::StreamId;
+use dhow_node::driver::StreamId;
 use dhow_scenario::scenario::{AtEnd, Fidelity, Link, Protocol};
 
 use crate::capture::Conversation;

@@ -1,7 +1,7 @@
 //! Contacts begin and end, and what that does to connections.
 
 use dhow_channel::channel;
-use dhow_node::door::{Carrier, Event};
+use dhow_node::driver::{Carrier, Event};
 use dhow_scenario::scenario::AtEnd;
 
 use crate::connection::{EndState, Wire};

@@ -13,7 +13,7 @@ use dhow_channel::{Channel, Profile, channel};
 use dhow_link::Batch;
 use dhow_link::datagram::Limit;
 use dhow_node::config::LinkId;
-use dhow_node::door::{Event, Purpose, StreamId};
+use dhow_node::driver::{Event, Purpose, StreamId};
 use dhow_scenario::scenario::{Link, OnSent, Presence, Udp};
 
 use crate::clients::CLIENT;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dhow_node::config::{LinkId, ListenerId};
-use dhow_node::door::{Event, Path, Purpose, StreamId};
+use dhow_node::driver::{Event, Path, Purpose, StreamId};
 use dhow_scenario::scenario::{AtEnd, Fidelity};
 
 use crate::capture::Conversation;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dhow_bundle::{FragmentRange, Instant};
-use dhow_node::door::Event;
+use dhow_node::driver::Event;
 use dhow_scenario::scenario::{Clock, Fidelity};
 
 use crate::dialling::road_at;

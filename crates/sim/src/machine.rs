@@ -9,7 +9,7 @@ use dhow_bundle::{Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
 use dhow_node::config::LinkId;
-use dhow_node::door::{Event, StreamId, Telling, Ticket};
+use dhow_node::driver::{Event, StreamId, Telling, Ticket};
 use dhow_node::recording::{Content, Recorder};
 use dhow_scenario::scenario;
 use dhow_store::{Loss, OpenError};

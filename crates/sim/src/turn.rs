@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::FragmentRange;
 use dhow_bundle::storage::{Extents, Piece, StoreCommand, StoreEvent};
-use dhow_node::door::{Action, Carrier, Event, Occurrence, Path, Ticket};
+use dhow_node::driver::{Action, Carrier, Event, Occurrence, Path, Ticket};
 
 use crate::clients::CLIENT;
 use crate::connection::length;

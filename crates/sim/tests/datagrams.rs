@@ -21,7 +21,7 @@ use dhow_link::Batch;
 use dhow_link::datagram::Limit;
 use dhow_node::Node;
 use dhow_node::config::{Config, LinkConfig, LinkId, Protocol, Route, UdpPolicy};
-use dhow_node::door::{Action, Event, Purpose, StreamId, Telling};
+use dhow_node::driver::{Action, Event, Purpose, StreamId, Telling};
 use dhow_node::recording::{Content, Finish, Recorder};
 use dhow_sim::replay::{End, Replay, Step};
 use store::Store;

@@ -15,7 +15,7 @@ use dhow_bundle::{DtnTime, Instant, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
 use dhow_node::config::{Config, ListenerConfig, ListenerId, SessionPolicy};
-use dhow_node::door::{Event, Purpose, StreamId, Telling};
+use dhow_node::driver::{Event, Purpose, StreamId, Telling};
 use dhow_node::recording::{Content, FILE_HEAD_OCTETS, Finish, Recorder};
 use dhow_scenario::Scenario;
 use dhow_sim::World;

@@ -2,7 +2,7 @@
 
 use dhow_bundle::Now;
 use dhow_node::Node;
-use dhow_node::door::OperatorCommand;
+use dhow_node::driver::OperatorCommand;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::{Core, Outcome};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dhow_bundle::Instant;
-use dhow_node::door::StreamId;
+use dhow_node::driver::StreamId;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 use crate::pace::Pace;

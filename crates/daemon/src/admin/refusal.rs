@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use dhow_node::door::OperatorRefusal;
+use dhow_node::driver::OperatorRefusal;
 use serde_json::json;
 
 use super::ask::Gone;

@@ -14,7 +14,7 @@ use dhow_bundle::Now;
 use dhow_bundle::storage::BundleKey;
 use dhow_node::Node;
 use dhow_node::config::Route;
-use dhow_node::door::OperatorCommand;
+use dhow_node::driver::OperatorCommand;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

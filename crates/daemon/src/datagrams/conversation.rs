@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use dhow_node::config::LinkId;
-use dhow_node::door::{Event, Purpose, StreamId};
+use dhow_node::driver::{Event, Purpose, StreamId};
 use nix::errno::Errno;
 
 use super::outgoing::Outgoing;

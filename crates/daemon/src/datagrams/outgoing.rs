@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use dhow_link::Batch;
 use dhow_link::datagram::Limit;
-use dhow_node::door::StreamId;
+use dhow_node::driver::StreamId;
 
 use crate::core::Core;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dhow_bundle::Instant;
 use dhow_node::config::{LinkId, ListenerId};
-use dhow_node::door::StreamId;
+use dhow_node::driver::StreamId;
 
 /// Strangers that are listened to at a time, of all listeners: the one that was not heard for the longest time gives way to another.
 pub const STRANGERS_MAX: usize = 256;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use dhow_node::config::ListenerId;
-use dhow_node::door::{Purpose, StreamId};
+use dhow_node::driver::{Purpose, StreamId};
 
 use super::conversation;
 use super::path::Path;

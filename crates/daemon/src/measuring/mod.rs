@@ -14,7 +14,7 @@ use dhow_client::Address;
 use dhow_link::stream::SessionParameters;
 use dhow_measure::{Client, Point, Settings, Stream, Target, Value};
 use dhow_node::Node;
-use dhow_node::door::Occurrence;
+use dhow_node::driver::Occurrence;
 
 pub use self::carrier::BundleCarrier;
 use crate::contact::Contact;

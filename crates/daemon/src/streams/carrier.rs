@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use dhow_node::config::LinkId;
-use dhow_node::door::Carrier;
+use dhow_node::driver::Carrier;
 use tokio::sync::Notify;
 
 /// The links of a node that have no carrier.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dhow_link::Gather;
 use dhow_link::stream::PeerIdentities;
-use dhow_node::door::{Event, Purpose, StreamId};
+use dhow_node::driver::{Event, Purpose, StreamId};
 use rustls::pki_types::ServerName;
 
 use super::flow::{Flow, farewell};

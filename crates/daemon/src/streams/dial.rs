@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use dhow_node::config::LinkId;
-use dhow_node::door::{Event, Purpose};
+use dhow_node::driver::{Event, Purpose};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;

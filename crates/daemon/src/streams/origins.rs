@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use dhow_node::door::StreamId;
+use dhow_node::driver::StreamId;
 
 /// Bits of an IPv6 address that tell networks apart: one host may have all addresses of the rest.
 const NETWORK_BITS: u32 = 64;

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 
-use dhow_node::door::Path;
+use dhow_node::driver::Path;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
 use super::route::is_carrier_missing;

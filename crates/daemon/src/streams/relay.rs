@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use dhow_link::Gather;
-use dhow_node::door::{Event, StreamId};
+use dhow_node::driver::{Event, StreamId};
 
 use super::connection::TURN_TIME;
 use super::pipe::{News, Orders, Pipe};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-use dhow_node::door::StreamId;
+use dhow_node::driver::StreamId;
 
 use super::path::Ends;
 

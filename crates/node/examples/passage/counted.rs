@@ -3,7 +3,7 @@
 use dhow_bundle::Now;
 use dhow_link::Gather;
 use dhow_node::Node;
-use dhow_node::door::{Action, Event, StreamId};
+use dhow_node::driver::{Action, Event, StreamId};
 
 /// [`Node::handle`].
 #[inline(never)]

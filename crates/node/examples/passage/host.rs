@@ -8,7 +8,7 @@ use dhow_bundle::{DtnTime, Now};
 use dhow_link::Gather;
 use dhow_node::Node;
 use dhow_node::config::Config;
-use dhow_node::door::{Action, Event, StreamId, Telling};
+use dhow_node::driver::{Action, Event, StreamId, Telling};
 
 use crate::counted::{counted_handle, counted_poll, counted_poll_octets};
 use crate::shelf::Shelf;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::{DtnTime, Instant, Now};
 use dhow_node::config::{Config, LinkId, ListenerId};
-use dhow_node::door::{Event, OperatorCommand, Purpose, StreamId, Ticket};
+use dhow_node::driver::{Event, OperatorCommand, Purpose, StreamId, Ticket};
 
 use crate::application::Reader;
 use crate::host::{Counting, Host};

@@ -3,7 +3,7 @@
 use crate::adjacencies::Adjacencies;
 use crate::checksums::Ending;
 use crate::config::Enabled;
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use dhow_bundle::Header;
 use dhow_bundle::v7::forward::ForwardedPayloadCrc;
 

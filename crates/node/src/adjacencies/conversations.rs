@@ -4,7 +4,7 @@ use crate::adjacencies::Adjacencies;
 use crate::adjacencies::datagrams::{Datagrams, EARLY_OCTETS, EARLY_SHARE};
 use crate::attention::Attention;
 use crate::config::Config;
-use crate::door::{Occurrence, StreamId};
+use crate::driver::{Occurrence, StreamId};
 use crate::outbox::Outbox;
 use bytes::Bytes;
 use dhow_bundle::Now;

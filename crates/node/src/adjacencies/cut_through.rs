@@ -3,19 +3,24 @@
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
 use crate::attention::Attention;
-use crate::forwarding::cut_through::Passing;
+use crate::forwarding::cut_through::CutThroughTransfer;
 use dhow_bundle::{Instant, Now};
 use dhow_link::stream::LinkCommand;
 
 impl Adjacencies {
-    pub(crate) fn end_early(&mut self, attention: &mut Attention, now: Now, passing: Passing) {
-        let Passing {
+    pub(crate) fn end_early(
+        &mut self,
+        attention: &mut Attention,
+        now: Now,
+        passing: CutThroughTransfer,
+    ) {
+        let CutThroughTransfer {
             stream, transfer, ..
         } = passing;
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {
             return;
         };
-        neighbour.stop_passing();
+        neighbour.stop_cut_through();
         self.disown_transfer(stream, transfer);
         self.command(attention, now, stream, LinkCommand::Cancel { transfer });
     }
@@ -27,7 +32,7 @@ impl Neighbour {
         self.has_room(now) && self.in_flight == 0 && self.splits.is_empty()
     }
 
-    pub(crate) fn stop_passing(&mut self) {
+    pub(crate) fn stop_cut_through(&mut self) {
         self.passing = None;
         self.queueing = None;
     }

@@ -2,7 +2,7 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
-use crate::detours::OBSTACLE_REST;
+use crate::detours::OBSTACLE_RETRY;
 use crate::held::Held;
 use crate::held::endpoints::EndpointIndex;
 use crate::routing::Hop;
@@ -15,7 +15,7 @@ impl Neighbour {
     pub(crate) fn is_to_be_cleared(&mut self, now: Instant) -> bool {
         let is_due = self.parameters.is_some() && self.clear_at <= now;
         if is_due {
-            self.clear_at = now + OBSTACLE_REST;
+            self.clear_at = now + OBSTACLE_RETRY;
         }
         is_due && !planted(Mutant::DetourBehindOthers)
     }

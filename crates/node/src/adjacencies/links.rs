@@ -10,7 +10,7 @@ use dhow_link::stream::{DownReason, TerminateReason};
 use dhow_link::tcpcl::Version;
 
 use crate::config::{DialTime, Enabled, LinkConfig, Protocol, Tls, UdpPolicy};
-use crate::door::{Carrier, StreamId};
+use crate::driver::{Carrier, StreamId};
 
 /// Attempts to connect that nothing has answered, beyond the sessions that are missing, at most: an attempt
 /// begun while the path was away may be answered late or never, and must not be waited for.

@@ -16,7 +16,7 @@ pub(crate) mod window;
 use crate::adjacencies::layer::Layer;
 use crate::attention::Attention;
 use crate::config::LinkId;
-use crate::door::OperatorRefusal;
+use crate::driver::OperatorRefusal;
 use crate::held::Held;
 use crate::routing::Hop;
 use alloc::boxed::Box;
@@ -39,7 +39,7 @@ use crate::adjacencies::links::Link;
 use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::paths::IdlePaths;
 use crate::config::Config;
-use crate::door::{Action, StreamId};
+use crate::driver::{Action, StreamId};
 use crate::outbox::Outbox;
 use crate::planned;
 use crate::sending::Outgoing;
@@ -460,12 +460,12 @@ impl Adjacencies {
     }
 
     /// The link of this name.
-    pub(crate) fn link_named(&self, name: &str) -> Result<LinkId, crate::door::OperatorRefusal> {
+    pub(crate) fn link_named(&self, name: &str) -> Result<LinkId, crate::driver::OperatorRefusal> {
         self.links
             .iter()
             .zip(0_u32..)
             .find(|(link, _)| link.config.name == name)
             .map(|(_, id)| LinkId(id))
-            .ok_or_else(|| crate::door::OperatorRefusal::UnknownLink(name.to_string()))
+            .ok_or_else(|| crate::driver::OperatorRefusal::UnknownLink(name.to_string()))
     }
 }

@@ -130,7 +130,7 @@ pub(crate) struct RefusedSize {
     octets: u64,
     until: Instant,
     /// Octets that may pass yet.
-    passing_octets: u64,
+    cut_through_octets: u64,
 }
 
 impl Trial {
@@ -144,9 +144,9 @@ impl Trial {
     fn more(self, octets: u64, most: u32) -> Option<Self> {
         let bundles = self.bundles.saturating_mul(2);
         let refused = self.refused.and_then(|refused| {
-            let passing_octets = refused.passing_octets.checked_sub(octets)?;
+            let cut_through_octets = refused.cut_through_octets.checked_sub(octets)?;
             Some(RefusedSize {
-                passing_octets,
+                cut_through_octets,
                 ..refused
             })
         });
@@ -229,7 +229,7 @@ impl Neighbour {
     }
 
     /// True while a small bundle may be given to this session though others wait for it: those have left it a little room.
-    pub(crate) fn has_room_ahead(&self, now: Instant) -> bool {
+    pub(crate) fn has_room_before_sync(&self, now: Instant) -> bool {
         let octets = self.in_flight_octets.saturating_sub(AHEAD_OCTETS);
         self.has_place(now)
             && self.passing.is_none()
@@ -336,7 +336,7 @@ impl Neighbour {
             refused: is_full.then_some(RefusedSize {
                 octets,
                 until: until + FULL_PAUSE,
-                passing_octets: octets,
+                cut_through_octets: octets,
             }),
             ..Trial::ONE
         });

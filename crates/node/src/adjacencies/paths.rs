@@ -4,7 +4,7 @@ use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::{IfLost, Neighbour};
 use crate::attention::Attention;
 use crate::config::LinkId;
-use crate::door::{Action, Carrier, StreamId};
+use crate::driver::{Action, Carrier, StreamId};
 use crate::outbox::Outbox;
 use crate::paths::CHECK_INTERVAL;
 use crate::paths::SETTLING;

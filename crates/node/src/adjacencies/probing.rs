@@ -16,7 +16,7 @@ use dhow_bundle::{Instant, Now};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::adjacencies::neighbour::{FULL_PAUSE, Neighbour, Trial};
-use crate::door::{Occurrence, StreamId};
+use crate::driver::{Occurrence, StreamId};
 use crate::sending::Outgoing;
 
 /// Time for which a payload waits for a refusal before the peer's own time for one is known.

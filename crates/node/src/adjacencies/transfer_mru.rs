@@ -3,7 +3,7 @@
 use crate::adjacencies::Adjacencies;
 use crate::attention::Attention;
 use crate::config::Config;
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::held::Held;
 use alloc::vec::Vec;
 use dhow_bundle::Now;

@@ -10,8 +10,8 @@ use dhow_bundle::storage::{Extent, Piece};
 use dhow_bundle::{EndpointId, SmallBuffer};
 use dhow_link::Gather;
 
+use super::encoding::{DeliveryEncoding, put_delivery};
 use super::seam::{DeliveryHead, DeliveryId};
-use super::spelling::{DeliverySpelling, put_delivery};
 use super::wire::{ADU_STATUS_REPORT, AapMessage, Body, BundleAdu, put_message};
 
 /// Most deliveries that may be unconfirmed on one connection, and most that may wait for it, whatever
@@ -53,7 +53,7 @@ pub(super) struct Deliveries {
     leaving: VecDeque<Piece>,
     /// In the order in which they left.
     unconfirmed: VecDeque<DeliveryId>,
-    spelling: DeliverySpelling,
+    spelling: DeliveryEncoding,
     /// Where heads are written, one behind the other.
     heads: SmallBuffer,
 }
@@ -65,7 +65,7 @@ impl Deliveries {
             waiting: VecDeque::new(),
             leaving: VecDeque::new(),
             unconfirmed: VecDeque::new(),
-            spelling: DeliverySpelling::default(),
+            spelling: DeliveryEncoding::default(),
             heads: SmallBuffer::new(HEADS_OCTETS),
         }
     }

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 
+use super::encoding::split_request;
 use super::fault::{Fault, decode, name};
 use super::registration::{Asked, read_config};
 use super::request::{Wanted, refusal};
 use super::seam::{ApiRefusal, ClientEvent, RequestId};
 use super::session::{ClientSession, Phase, Stream};
-use super::spelling::split_request;
 use super::wire::{
     AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, STATUS_ACK, STATUS_ERROR,
     STATUS_INVALID_REQUEST, STATUS_NOT_FOUND, STATUS_SUCCESS, STATUS_TIMEOUT, STATUS_UNAUTHORIZED,

@@ -6,6 +6,7 @@
 //! they lie in the stream). `docs/aap2-dhow.proto` is the same schema for other languages.
 
 mod delivery;
+pub mod encoding;
 mod fault;
 pub mod frame;
 mod incoming;
@@ -16,7 +17,6 @@ mod registration;
 mod request;
 pub mod seam;
 pub mod session;
-pub mod spelling;
 pub mod wire;
 
 pub use session::ClientSession;

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use bytes::BytesMut;
 use dhow_bundle::{BundleFlags, CreationTimestamp, EndpointId};
 
+use super::encoding::{Created, EndpointTexts};
 use super::seam::{ApiRefusal, RequestId, SendRequest};
-use super::spelling::{Created, Spelling};
 use super::wire::{
     ADU_BPDU, ADU_NORMAL, ADU_STATUS_REPORT, ADU_WITH_BDM_AUTH, AapResponse, Bundle, BundleAdu,
     STATUS_ERROR, STATUS_INVALID_REQUEST, STATUS_NOT_FOUND, STATUS_SUCCESS, STATUS_UNAUTHORIZED,
@@ -218,7 +218,7 @@ pub(super) struct Requests {
     /// Number of the first slot.
     first: u64,
     /// Of the source, mostly one for all bundles of a connection.
-    source: Spelling,
+    source: EndpointTexts,
 }
 
 impl Requests {

@@ -7,11 +7,11 @@ use dhow_bundle::{EndpointId, Instant};
 
 use crate::api::ClientSession;
 use crate::api::seam::DeliveryId;
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::held::endpoints::EndpointIndex;
 use crate::node::Node;
+use crate::transmission::Preparation;
 use crate::transmission::Transmission;
-use crate::transmission::Workshop;
 
 /// One application's stream.
 pub(crate) struct Client {
@@ -21,7 +21,7 @@ pub(crate) struct Client {
     pub(crate) subscribed: bool,
     /// The bundle whose payload is coming in.
     pub(crate) transmission: Option<Transmission>,
-    pub(crate) workshop: Workshop,
+    pub(crate) preparation: Preparation,
     pub(crate) deliveries: BTreeMap<DeliveryId, BundleKey>,
     pub(crate) next_delivery: u64,
     /// Octets of its responses, as they count among those of all.
@@ -49,7 +49,7 @@ impl Client {
             endpoint: None,
             subscribed: false,
             transmission: None,
-            workshop: Workshop::default(),
+            preparation: Preparation::default(),
             deliveries: BTreeMap::new(),
             next_delivery: 0,
             response_octets: 0,

@@ -2,7 +2,7 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::forwarding::Forwarding;
 use crate::forwarding::queues::{Choice, QueueId};
 use crate::held::Held;

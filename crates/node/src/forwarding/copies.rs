@@ -2,7 +2,7 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::forwarding::Forwarding;
 use crate::forwarding::queues::Choice;
 use crate::held::Held;
@@ -30,7 +30,7 @@ struct Spread {
     /// Sessions that have it on their way.
     sessions: Vec<Carrier>,
     /// Payload octets that nodes have already, from the first.
-    handed: BTreeMap<NodeId, u64>,
+    acknowledged: BTreeMap<NodeId, u64>,
     /// Its destination's node has it: it is deleted once no session has it.
     is_over: bool,
 }
@@ -69,16 +69,16 @@ impl Copies {
     }
 
     /// Payload octets that a node has already.
-    pub(crate) fn handed(&self, key: BundleKey, peer: &NodeId) -> Option<u64> {
-        self.bundles.get(&key)?.handed.get(peer).copied()
+    pub(crate) fn acknowledged(&self, key: BundleKey, peer: &NodeId) -> Option<u64> {
+        self.bundles.get(&key)?.acknowledged.get(peer).copied()
     }
 
     /// A node has so many payload octets; none any more.
-    pub(crate) fn set_handed(&mut self, key: BundleKey, peer: NodeId, octets: Option<u64>) {
+    pub(crate) fn set_acknowledged(&mut self, key: BundleKey, peer: NodeId, octets: Option<u64>) {
         if let Some(spread) = self.bundles.get_mut(&key) {
             match octets {
-                Some(octets) => spread.handed.insert(peer, octets),
-                None => spread.handed.remove(&peer),
+                Some(octets) => spread.acknowledged.insert(peer, octets),
+                None => spread.acknowledged.remove(&peer),
             };
         }
     }
@@ -139,7 +139,7 @@ impl Forwarding {
         let spread = Spread {
             router,
             sessions: Vec::new(),
-            handed: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
             is_over: false,
         };
         self.copies.bundles.entry(key).or_insert(spread);
@@ -257,7 +257,7 @@ impl Forwarding {
         // What is doubtful is compared with its checksums while nobody reads it.
         let is_doubtful = entry.sound_until() == Instant::START && !spread.sessions.is_empty();
         let leaves = matches!(entry.state(), State::Waiting | State::InFlight)
-            && entry.doomed().is_none()
+            && entry.pending_deletion().is_none()
             && !spread.is_over
             && !is_doubtful;
         match leaves && most_octets.is_none_or(|most| entry.octets() <= most) {
@@ -321,7 +321,7 @@ impl Forwarding {
             CopyEnd::Returned(rest) => BundleChange::Returned(&peer, now.monotonic + rest),
         };
         if !matches!(end, CopyEnd::Returned(_)) {
-            spread.handed.remove(&peer);
+            spread.acknowledged.remove(&peer);
         }
         self.tell_router(key, change);
         is_last

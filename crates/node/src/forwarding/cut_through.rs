@@ -2,12 +2,12 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
-use crate::ahead::Orphan;
 use crate::attention::Attention;
+use crate::before_sync::Orphan;
 use crate::checksums::Ending;
 use crate::config::{Acknowledge, Enabled};
 use crate::cut_through::PATIENCE;
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::held::bundles::Entry;
@@ -22,20 +22,20 @@ use dhow_bundle::{Header, Instant, Now};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 /// Smaller bundles wait until they are stored, octets: at 100 Mbit/s they are here within 20 ms.
-const PASS_OCTETS: u64 = 256 * 1024;
+const CUT_THROUGH_OCTETS: u64 = 256 * 1024;
 
 /// How long they wait before the bundle gives way, unless half of it is here and it still comes.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// What has become of a bundle that went on while it was not durable here, and still is not.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Pass {
+pub(crate) enum CutThrough {
     /// It is being sent while it comes in.
-    UnderWay(Passing),
+    UnderWay(CutThroughTransfer),
     /// All of it was given to a session.
     Left(StreamId, TransferId),
     /// An application has been given it and has said nothing.
-    Handed,
+    Given,
     /// An application has it for good.
     Confirmed,
     /// The echo service has answered it.
@@ -50,7 +50,7 @@ pub(crate) enum Pass {
 
 /// A bundle that is coming in and going out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Passing {
+pub(crate) struct CutThroughTransfer {
     pub(crate) stream: StreamId,
     pub(crate) transfer: TransferId,
     /// Octets of the bundle as it came that are written, and were looked at here.
@@ -59,7 +59,7 @@ pub(crate) struct Passing {
     ending: Ending,
 }
 
-impl Passing {
+impl CutThroughTransfer {
     /// The octets of a bundle, now stored, that its next hop has yet to get.
     pub(crate) fn rest(&self, entry: &Entry) -> Vec<Piece> {
         let header = u64::from(entry.header_octets());
@@ -119,7 +119,7 @@ impl Forwarding {
             return None;
         }
         self.way(held, adjacencies, key, header, |_, neighbour| {
-            neighbour.has_room_ahead(now.monotonic)
+            neighbour.has_room_before_sync(now.monotonic)
         })
     }
 
@@ -154,7 +154,7 @@ impl Forwarding {
     }
 
     /// A bundle has begun to come in: send it on at once where that is worth it and nobody else waits.
-    pub(crate) fn pass_on(
+    pub(crate) fn begin_cut_through(
         &mut self,
         held: &mut Held,
         adjacencies: &mut Adjacencies,
@@ -163,7 +163,7 @@ impl Forwarding {
         key: BundleKey,
         header: &Header,
     ) {
-        if header.total_octets() < PASS_OCTETS {
+        if header.total_octets() < CUT_THROUGH_OCTETS {
             return;
         }
         let Some(stream) = self.idle_way(held, adjacencies, now, key, header) else {
@@ -198,13 +198,13 @@ impl Forwarding {
             neighbour.command(now, LinkCommand::Supply { transfer, octets });
         }
         out.counters.passed += 1;
-        let passing = Passing {
+        let passing = CutThroughTransfer {
             stream,
             transfer,
             written: 0,
             ending: adjacencies.ending(stream, header),
         };
-        self.pass_ahead(held, key, Pass::UnderWay(passing));
+        self.pass_before_sync(held, key, CutThrough::UnderWay(passing));
         out.store(StoreCommand::Watch { key });
         adjacencies.flush(out, stream);
     }
@@ -224,7 +224,7 @@ impl Forwarding {
         };
         let header = u64::from(entry.header_octets());
         let payload_end = header.saturating_add(entry.payload_octets());
-        let Some(Pass::UnderWay(passing)) = self.passes.get_mut(&key) else {
+        let Some(CutThrough::UnderWay(passing)) = self.cut_throughs.get_mut(&key) else {
             return;
         };
         let (stream, transfer) = (passing.stream, passing.transfer);
@@ -254,17 +254,19 @@ impl Forwarding {
     }
 
     /// A bundle will not come in whole, or is not kept: what of it goes out ends early.
-    pub(crate) fn drop_pass(
+    pub(crate) fn drop_cut_through(
         &mut self,
         adjacencies: &mut Adjacencies,
         attention: &mut Attention,
         now: Now,
         key: BundleKey,
     ) {
-        match self.passes.remove(&key) {
-            Some(Pass::UnderWay(_)) if planted(Mutant::BrokenPassGoesOn) => {}
-            Some(Pass::UnderWay(passing)) => adjacencies.end_early(attention, now, passing),
-            Some(Pass::Left(stream, transfer)) => adjacencies.disown_transfer(stream, transfer),
+        match self.cut_throughs.remove(&key) {
+            Some(CutThrough::UnderWay(_)) if planted(Mutant::BrokenPassGoesOn) => {}
+            Some(CutThrough::UnderWay(passing)) => adjacencies.end_early(attention, now, passing),
+            Some(CutThrough::Left(stream, transfer)) => {
+                adjacencies.disown_transfer(stream, transfer)
+            }
             _ => {}
         }
     }
@@ -280,7 +282,7 @@ impl Forwarding {
         key: BundleKey,
     ) {
         let waits = self.choose(held, adjacencies, stream).is_some();
-        let Some(Pass::UnderWay(passing)) = self.passes.get(&key) else {
+        let Some(CutThrough::UnderWay(passing)) = self.cut_throughs.get(&key) else {
             return;
         };
         let passing = *passing;
@@ -322,7 +324,7 @@ impl Forwarding {
         if passing.written > queueing.written && passing.written >= whole / 2 {
             return;
         }
-        self.passes.insert(key, Pass::Failed(None));
+        self.cut_throughs.insert(key, CutThrough::Failed(None));
         adjacencies.end_early(attention, now, passing);
     }
 
@@ -337,13 +339,13 @@ impl Forwarding {
         (stream, transfer): (StreamId, TransferId),
         octets: u64,
     ) {
-        let passes = matches!(self.passes.get(&key), Some(Pass::UnderWay(_)));
+        let cut_throughs = matches!(self.cut_throughs.get(&key), Some(CutThrough::UnderWay(_)));
         let policy = || {
             adjacencies
                 .neighbour(stream)
                 .map(|it| it.policy.acknowledge)
         };
-        if passes && policy() == Some(Acknowledge::NextHop) {
+        if cut_throughs && policy() == Some(Acknowledge::NextHop) {
             let owed = Owed {
                 stream,
                 transfer,

@@ -60,7 +60,7 @@ impl Forwarding {
             sessions.any(|it| it.transfer_mru() >= octets && self.may_go(held, it, key))
         };
         let detour = u8::try_from(hops.iter().position(takes)?).ok()?;
-        let rests = entry.previous().is_some() && planted(Mutant::DetourNotTaken);
-        (detour != entry.detour && !rests).then_some(detour)
+        let retries = entry.previous().is_some() && planted(Mutant::DetourNotTaken);
+        (detour != entry.detour && !retries).then_some(detour)
     }
 }

@@ -1,7 +1,7 @@
 //! Fragments for the way out: cut at fixed places, where the next hop takes no more.
 
 use crate::adjacencies::Adjacencies;
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::outbox::Outbox;
@@ -66,33 +66,33 @@ impl Forwarding {
             return;
         };
         let may = !must_not_fragment(entry.flags()) && !held.endpoints.id(entry.source()).is_null();
-        let before = self.handed_to(adjacencies, stream, key).unwrap_or(0);
+        let before = self.acknowledged_by(adjacencies, stream, key).unwrap_or(0);
         // A fragment has at least one octet, and the last one tells that all were taken.
         let most = entry.payload_octets().saturating_sub(1);
         let beyond = u64::from(planted(Mutant::HandedTooFar));
         let end = start.saturating_add(octets + beyond).min(most);
         if may && start <= before && end > before {
-            self.set_handed(adjacencies, stream, key, Some(end));
+            self.set_acknowledged(adjacencies, stream, key, Some(end));
         }
     }
 
     /// Payload octets of a bundle that need not go over a session: of a copy those that this neighbour has, else those that any has,
     /// which has them to forward.
-    pub(crate) fn handed_to(
+    pub(crate) fn acknowledged_by(
         &self,
         adjacencies: &Adjacencies,
         stream: StreamId,
         key: BundleKey,
     ) -> Option<u64> {
         if self.copies.router(key).is_none() || planted(Mutant::MarkShared) {
-            return self.handed.get(&key).copied();
+            return self.acknowledged.get(&key).copied();
         }
         self.copies
-            .handed(key, adjacencies.neighbour(stream)?.peer_id()?)
+            .acknowledged(key, adjacencies.neighbour(stream)?.peer_id()?)
     }
 
     /// Note how many that are; none any more.
-    pub(crate) fn set_handed(
+    pub(crate) fn set_acknowledged(
         &mut self,
         adjacencies: &Adjacencies,
         stream: StreamId,
@@ -102,13 +102,13 @@ impl Forwarding {
         if self.copies.router(key).is_some() && !planted(Mutant::MarkShared) {
             let peer = adjacencies.neighbour(stream).and_then(|it| it.peer_id());
             if let Some(peer) = peer.cloned() {
-                self.copies.set_handed(key, peer, octets);
+                self.copies.set_acknowledged(key, peer, octets);
             }
             return;
         }
         match octets {
-            Some(octets) => drop(self.handed.insert(key, octets)),
-            None => drop(self.handed.remove(&key)),
+            Some(octets) => drop(self.acknowledged.insert(key, octets)),
+            None => drop(self.acknowledged.remove(&key)),
         }
     }
 }

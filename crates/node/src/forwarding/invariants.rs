@@ -7,7 +7,7 @@ use dhow_bundle::storage::BundleKey;
 
 use crate::adjacencies::Adjacencies;
 use crate::forwarding::Forwarding;
-use crate::forwarding::cut_through::Pass;
+use crate::forwarding::cut_through::CutThrough;
 use crate::held::Held;
 use crate::held::retention::State;
 use crate::invariants::expect;
@@ -16,9 +16,9 @@ impl Forwarding {
     /// True when nothing is on its way.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.splits.is_empty()
-            && self.passes.is_empty()
+            && self.cut_throughs.is_empty()
             && self.owed.is_empty()
-            && self.handed.is_empty()
+            && self.acknowledged.is_empty()
     }
 
     /// The bundles that sessions are cutting into fragments.
@@ -29,17 +29,17 @@ impl Forwarding {
     /// The first thing that is not as it must be.
     pub(crate) fn check(&self, held: &Held, adjacencies: &Adjacencies) -> Result<(), String> {
         let mut sessions = 0;
-        for (key, pass) in &self.passes {
-            let orphaned = matches!(pass, Pass::Orphaned(_));
+        for (key, pass) in &self.cut_throughs {
+            let orphaned = matches!(pass, CutThrough::Orphaned(_));
             expect(held.arrivals.contains(*key) != orphaned, || {
                 format!("{key:?} is passed on and does not arrive")
             })?;
-            if let Pass::Left(stream, transfer) = pass {
+            if let CutThrough::Left(stream, transfer) = pass {
                 let neighbour = adjacencies.neighbour(*stream);
                 let knows = neighbour.is_some_and(|it| it.outgoing().contains(transfer.0));
                 expect(knows, || format!("{key:?} has left with nobody"))?;
             }
-            if let Pass::UnderWay(passing) = pass {
+            if let CutThrough::UnderWay(passing) = pass {
                 sessions += 1;
                 let neighbour = adjacencies.neighbour(passing.stream);
                 let knows = neighbour.is_some_and(|it| {
@@ -55,7 +55,7 @@ impl Forwarding {
         expect(busy.count() == sessions, || {
             "a session passes nothing on".into()
         })?;
-        for key in self.handed.keys() {
+        for key in self.acknowledged.keys() {
             expect(held.bundles.entry(*key).is_some(), || {
                 format!("{key:?} was handed over and is not held")
             })?;

@@ -1,6 +1,6 @@
 //! The way on: queues, routes, routers, copies, and the bundles that sessions have under way.
 
-pub(crate) mod ahead;
+pub(crate) mod before_sync;
 pub(crate) mod choice;
 pub(crate) mod copies;
 pub(crate) mod cut_through;
@@ -8,13 +8,13 @@ pub(crate) mod detours;
 pub(crate) mod fragmentation;
 pub(crate) mod heads;
 mod invariants;
-pub(crate) mod line;
+pub(crate) mod ordered;
 pub(crate) mod queues;
 pub(crate) mod sent;
 pub(crate) mod turns;
 pub(crate) mod waiting;
 
-use crate::door::OperatorRefusal;
+use crate::driver::OperatorRefusal;
 use crate::forwarding::queues::QueueId;
 use crate::held::Held;
 use crate::held::endpoints::EndpointIndex;
@@ -26,11 +26,11 @@ use dhow_bundle::HeaderReader;
 use dhow_bundle::storage::BundleKey;
 
 use crate::config::{Config, LinkConfig, LinkId, SendOrder};
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::forwarding::choice::SplitBundle;
 use crate::forwarding::copies::Copies;
+use crate::forwarding::cut_through::CutThrough;
 use crate::forwarding::cut_through::Owed;
-use crate::forwarding::cut_through::Pass;
 use crate::forwarding::heads::Heads;
 use crate::forwarding::queues::Queues;
 use crate::forwarding::sent::Sent;
@@ -47,11 +47,11 @@ pub(crate) struct Forwarding {
     /// Bundles of which several neighbours get a copy.
     copies: Copies,
     /// Bundles that go out while they come in, or did.
-    passes: BTreeMap<BundleKey, Pass>,
+    cut_throughs: BTreeMap<BundleKey, CutThrough>,
     /// Acknowledgments that wait for the next hop's.
     owed: BTreeMap<BundleKey, Owed>,
     /// Payload octets of bundles here that next hops have already, from the first.
-    handed: BTreeMap<BundleKey, u64>,
+    acknowledged: BTreeMap<BundleKey, u64>,
     /// Bundles that sessions are cutting into fragments.
     splits: BTreeMap<(BundleKey, StreamId), SplitBundle>,
     /// Bundles that have left over links that promise nothing, and are kept.
@@ -100,13 +100,13 @@ impl Forwarding {
     /// A bundle is gone.
     pub(crate) fn forget(&mut self, destination: EndpointIndex, key: BundleKey) {
         self.sent.remove(destination, key);
-        self.handed.remove(&key);
+        self.acknowledged.remove(&key);
         self.forget_copies(key);
     }
 
     /// A bundle has not come in after all: no octets of it count as the next hop's.
-    pub(crate) fn forget_handed(&mut self, key: BundleKey) {
-        self.handed.remove(&key);
+    pub(crate) fn forget_acknowledged(&mut self, key: BundleKey) {
+        self.acknowledged.remove(&key);
     }
 
     /// A bundle went on without having waited in its queue.
@@ -148,20 +148,20 @@ impl Forwarding {
     }
 
     /// How far a bundle is on its way that is not durable here yet.
-    pub(crate) fn pass(&self, key: BundleKey) -> Option<Pass> {
-        self.passes.get(&key).copied()
+    pub(crate) fn cut_through(&self, key: BundleKey) -> Option<CutThrough> {
+        self.cut_throughs.get(&key).copied()
     }
 
-    pub(crate) fn pass_mut(&mut self, key: BundleKey) -> Option<&mut Pass> {
-        self.passes.get_mut(&key)
+    pub(crate) fn cut_through_mut(&mut self, key: BundleKey) -> Option<&mut CutThrough> {
+        self.cut_throughs.get_mut(&key)
     }
 
-    pub(crate) fn set_pass(&mut self, key: BundleKey, pass: Pass) {
-        self.passes.insert(key, pass);
+    pub(crate) fn set_cut_through(&mut self, key: BundleKey, pass: CutThrough) {
+        self.cut_throughs.insert(key, pass);
     }
 
-    pub(crate) fn take_pass(&mut self, key: BundleKey) -> Option<Pass> {
-        self.passes.remove(&key)
+    pub(crate) fn take_cut_through(&mut self, key: BundleKey) -> Option<CutThrough> {
+        self.cut_throughs.remove(&key)
     }
 
     /// Octets of memory that queues, copies, routers and bundles that have left take.
@@ -183,9 +183,9 @@ impl Forwarding {
             queues: Queues::new(links.filter_map(by_expiry).collect()),
             turns: Turns::default(),
             copies: Copies::default(),
-            passes: BTreeMap::new(),
+            cut_throughs: BTreeMap::new(),
             owed: BTreeMap::new(),
-            handed: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
             splits: BTreeMap::new(),
             sent: Sent::new(&config.links),
             heads: Heads::default(),

@@ -11,7 +11,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 
 use crate::config::{LinkId, SendOrder};
-use crate::forwarding::line::Line;
+use crate::forwarding::ordered::Ordered;
 use crate::held::bundles::{Bundles, Entry};
 use crate::held::endpoints::EndpointIndex;
 use crate::memory::{text_octets, tree_octets};
@@ -69,7 +69,7 @@ pub(crate) struct Place {
 /// The bundles of one destination that wait.
 #[derive(Default)]
 struct Queue {
-    by_arrival: Line,
+    by_arrival: Ordered,
     /// Kept only where some link sends by expiry.
     by_expiry: BTreeSet<(u64, BundleKey)>,
     hops: Vec<Hop>,

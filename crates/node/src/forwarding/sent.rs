@@ -3,7 +3,7 @@
 use crate::adjacencies::Adjacencies;
 use crate::config::{LinkConfig, LinkId, OnSent, Protocol};
 use crate::delivery::Delivery;
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::held::endpoints::EndpointIndex;

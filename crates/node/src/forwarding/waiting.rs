@@ -4,7 +4,7 @@ use crate::adjacencies::Adjacencies;
 use crate::config::Route;
 use crate::delivery::Delivery;
 use crate::dispatch::unit_of;
-use crate::door::OperatorRefusal;
+use crate::driver::OperatorRefusal;
 use crate::forwarding::Forwarding;
 use crate::forwarding::queues::Place;
 use crate::forwarding::queues::QueueId;
@@ -114,8 +114,8 @@ impl Forwarding {
                     held.reassembly.remove(&unit, range, key);
                 }
             }
-            State::Resting { until } => {
-                held.rests.remove(&(until, key));
+            State::AwaitingRetry { until } => {
+                held.retries.remove(&(until, key));
                 held.verifying.remove(&key);
             }
             State::Arriving

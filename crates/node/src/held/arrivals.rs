@@ -14,7 +14,7 @@ use dhow_bundle::storage::BundleKey;
 use dhow_link::stream::TransferId;
 
 use crate::api::seam::RequestId;
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::held::endpoints::EndpointIndex;
 
 /// Places that are allocated at once: keys are dense, and those that are arriving lie close to each other.
@@ -36,7 +36,7 @@ pub(crate) enum Origin {
     /// The node itself.
     Own,
     /// A bundle that is coming in, of which it is a part.
-    Prefix,
+    ReactiveFragment,
 }
 
 impl Origin {
@@ -44,7 +44,7 @@ impl Origin {
     pub(crate) const fn stream(self) -> Option<StreamId> {
         match self {
             Self::Neighbour { stream, .. } | Self::Client { stream, .. } => Some(stream),
-            Self::Own | Self::Prefix => None,
+            Self::Own | Self::ReactiveFragment => None,
         }
     }
 }
@@ -150,7 +150,7 @@ impl Arrivals {
     }
 
     /// A bundle goes on ahead of its commit: others for its destination are behind it no longer.
-    pub(crate) fn go_ahead(&mut self, key: BundleKey) {
+    pub(crate) fn go_before_sync(&mut self, key: BundleKey) {
         if let Some(lane) = self.get_mut(key).and_then(|it| it.lane.take()) {
             self.count(lane, |count| count.saturating_sub(1));
         }

@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 
 use dhow_bundle::storage::BundleKey;
 
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::held::arrivals::Origin;
 
 /// How often a stream may have what is left of the room in the queue: one alone has so many of one more parts.

@@ -141,8 +141,8 @@ pub(super) struct Rare {
     octets: u64,
     payload_octets: u64,
     flags: u32,
-    rests_until: Instant,
-    doomed: Option<u8>,
+    retry_at: Instant,
+    pending_deletion: Option<u8>,
     /// It was there when the bundle began to be held.
     pub(super) is_counted: bool,
 }
@@ -155,8 +155,8 @@ impl Default for Rare {
             octets: 0,
             payload_octets: 0,
             flags: 0,
-            rests_until: Instant::START,
-            doomed: None,
+            retry_at: Instant::START,
+            pending_deletion: None,
             is_counted: false,
         }
     }
@@ -456,13 +456,13 @@ impl Entry {
     }
 
     /// Why it is deleted as soon as it is back from where it is.
-    pub(crate) fn doomed(&self) -> Option<u8> {
-        self.rare.as_ref().and_then(|rare| rare.doomed)
+    pub(crate) fn pending_deletion(&self) -> Option<u8> {
+        self.rare.as_ref().and_then(|rare| rare.pending_deletion)
     }
 
     /// Delete it as soon as it is back from where it is.
-    pub(crate) fn doom(&mut self, reason: u8) {
-        self.rare_mut().doomed = Some(reason);
+    pub(crate) fn mark_pending_deletion(&mut self, reason: u8) {
+        self.rare_mut().pending_deletion = Some(reason);
     }
 
     pub(crate) const fn removal(&self) -> Removal {
@@ -487,7 +487,7 @@ impl Entry {
     }
 
     fn retention(&self) -> Retention {
-        let until = || (self.rare.as_ref()).map_or(Instant::START, |rare| rare.rests_until);
+        let until = || (self.rare.as_ref()).map_or(Instant::START, |rare| rare.retry_at);
         Retention::of_code(self.marks & STATE_MASK, until)
     }
 
@@ -497,8 +497,8 @@ impl Entry {
         let mut retention = self.retention();
         retention.advance(trigger)?;
         self.marks = self.marks & !STATE_MASK | retention.code();
-        if let State::Resting { until } = retention.state() {
-            self.rare_mut().rests_until = until;
+        if let State::AwaitingRetry { until } = retention.state() {
+            self.rare_mut().retry_at = until;
         }
         Ok(())
     }
@@ -555,7 +555,7 @@ mod tests {
         fn an_entry_keeps_what_it_was_given(
             (flags, lifetime_ms, payload_octets, octets) in (number(), number(), number(), number()),
             (age_ms, received_ms, header_octets) in (number(), 0_u64..0xffff_0000_0000, any::<u32>()),
-            (range, hops, doomed, until) in (prop::option::of(number()), any::<Option<u8>>(), any::<Option<u8>>(), number()),
+            (range, hops, pending_deletion, until) in (prop::option::of(number()), any::<Option<u8>>(), any::<Option<u8>>(), number()),
             (is_usual, places) in (any::<bool>(), prop::collection::vec(extents(), 0..3)),
         ) {
             let fragment = range.map(|offset| Fragment {
@@ -586,8 +586,8 @@ mod tests {
                 prop_assert_eq!(entry.extents(), extents);
                 prop_assert_eq!(entry.octets(), octets);
             }
-            if let Some(reason) = doomed {
-                entry.doom(reason);
+            if let Some(reason) = pending_deletion {
+                entry.mark_pending_deletion(reason);
             }
             for removal in [Removal::Delivered, Removal::Forwarded] {
                 entry.set_removal(removal);
@@ -596,12 +596,12 @@ mod tests {
             let until = Instant::from_nanos(until);
             for (trigger, state) in [
                 (Trigger::Stored, State::DispatchPending),
-                (Trigger::Rest { until }, State::Resting { until }),
+                (Trigger::RetryLater { until }, State::AwaitingRetry { until }),
                 (Trigger::Deleted, State::Deleting),
             ] {
                 prop_assert!(entry.advance(trigger).is_ok());
                 prop_assert_eq!((entry.state(), entry.removal()), (state, Removal::Forwarded));
-                prop_assert_eq!((entry.doomed(), entry.fragment()), (doomed, fragment));
+                prop_assert_eq!((entry.pending_deletion(), entry.fragment()), (pending_deletion, fragment));
             }
             prop_assert!(entry.advance(Trigger::Stored).is_err());
             prop_assert_eq!(entry.state(), State::Deleting);

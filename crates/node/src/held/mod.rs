@@ -2,8 +2,8 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
-use crate::door::Action;
-use crate::door::Telling;
+use crate::driver::Action;
+use crate::driver::Telling;
 use crate::held::arrivals::Origin;
 use crate::held::bundles::Entry;
 use crate::held::bundles::Identity;
@@ -20,9 +20,9 @@ pub(crate) mod endpoints;
 mod entry;
 pub(crate) mod expiries;
 mod index;
-pub(crate) mod kept;
 pub(crate) mod moved;
 pub(crate) mod onward;
+pub(crate) mod reactive;
 pub(crate) mod reassembly;
 pub(crate) mod recovery;
 pub(crate) mod removed;
@@ -56,7 +56,7 @@ use crate::held::bundles::Bundles;
 use crate::held::creation::Creation;
 use crate::held::endpoints::Endpoints;
 use crate::held::expiries::Expiries;
-use crate::held::kept::{Keeping, Prefix, Retracted};
+use crate::held::reactive::{Reactive, ReactiveFragment, Retracted};
 use crate::held::reassembly::Reassembly;
 use crate::held::removed::Removed;
 use crate::held::room::DiskRoom;
@@ -79,9 +79,9 @@ pub(crate) struct Held {
     pub(crate) arrivals: Arrivals,
     pub(crate) backlog: Backlog,
     /// Parts that are kept of bundles that are coming in.
-    pub(crate) keepings: BTreeMap<BundleKey, Keeping>,
+    pub(crate) reactive: BTreeMap<BundleKey, Reactive>,
     /// Those parts on their way into the store.
-    pub(crate) prefixes: BTreeMap<BundleKey, Prefix>,
+    pub(crate) reactive_fragments: BTreeMap<BundleKey, ReactiveFragment>,
     pub(crate) retracted: Retracted,
     /// The octets that they and the bundles have in common.
     pub(crate) sharing: Sharing,
@@ -95,7 +95,7 @@ pub(crate) struct Held {
     pub(crate) reassembly: Reassembly,
     pub(crate) expiries: Expiries,
     /// When bundles that a neighbour refused are tried again.
-    pub(crate) rests: BTreeSet<(Instant, BundleKey)>,
+    pub(crate) retries: BTreeSet<(Instant, BundleKey)>,
     /// Bundles that the store is comparing with their checksums.
     pub(crate) verifying: BTreeSet<BundleKey>,
     /// Bundles whose octets moved in the store while somebody may still read the old places.
@@ -115,8 +115,8 @@ impl Held {
             bundles: Bundles::new(config.seed),
             arrivals: Arrivals::default(),
             backlog: Backlog::default(),
-            keepings: BTreeMap::new(),
-            prefixes: BTreeMap::new(),
+            reactive: BTreeMap::new(),
+            reactive_fragments: BTreeMap::new(),
             retracted: Retracted::new(),
             sharing: Sharing::default(),
             unreserved_octets: 0,
@@ -125,7 +125,7 @@ impl Held {
             memory_credit: 0,
             reassembly: Reassembly::default(),
             expiries: Expiries::default(),
-            rests: BTreeSet::new(),
+            retries: BTreeSet::new(),
             verifying: BTreeSet::new(),
             moved: BTreeSet::new(),
             reads: Series::default(),

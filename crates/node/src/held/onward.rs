@@ -3,7 +3,7 @@
 use crate::adjacencies::Adjacencies;
 use crate::config::Config;
 use crate::config::PayloadChecksum;
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::held::Held;
 use crate::held::bundles::Entry;
 use crate::outbox::Outbox;

@@ -255,7 +255,7 @@ impl Held {
             self.bundles.entry(*key).is_some_and(|it| {
                 let is_durable = matches!(
                     it.state(),
-                    State::Waiting | State::InFlight | State::Resting { .. }
+                    State::Waiting | State::InFlight | State::AwaitingRetry { .. }
                 );
                 is_durable && UnitId::of(it) == unit
             })

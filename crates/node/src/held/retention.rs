@@ -20,10 +20,10 @@
 //!               +---------+  |  |                                                  ^
 //!               | Waiting |  |  +-----------+                                      |
 //!               +---------+  |              |                          a fragment of the whole is damaged:
-//!                 |    ^     |              V                          from Waiting, Resting
-//!           taken |    |     | taken   +---------+
-//!                 V    |     V         | Resting |----> DispatchPending, after its time
-//!               +----------------+     +---------+
+//!                 |    ^     |              V                          from Waiting, AwaitingRetry
+//!           taken |    |     | taken   +---------------+
+//!                 V    |     V         | AwaitingRetry |----> DispatchPending, after its time
+//!               +----------------+     +---------------+
 //!               |    InFlight    |----------^
 //!               +----------------+   not now
 //!                 | has left, and nobody acknowledges it
@@ -33,7 +33,7 @@
 //!               +------+
 //!
 //!   +-------------+
-//!   | Quarantined |<-- the octets are damaged: from DispatchPending, Waiting, Resting, Reassembling
+//!   | Quarantined |<-- the octets are damaged: from DispatchPending, Waiting, AwaitingRetry, Reassembling
 //!   +-------------+
 //!   +----------+
 //!   | Deleting |<-- taken by a hop or an application, expired, not wanted, not kept: from every state
@@ -47,7 +47,7 @@ use alloc::format;
 use dhow_bundle::Instant;
 use dhow_bundle::storage::BundleKey;
 
-use crate::door::Occurrence;
+use crate::driver::Occurrence;
 use crate::held::bundles::Entry;
 
 /// The state of a held bundle.
@@ -66,7 +66,7 @@ pub(crate) enum State {
     /// A fragment for an endpoint here that waits for the others (RFC 9171 5.9: reassembly pending).
     Reassembling,
     /// A neighbour or an application could not take it, or the store is asked whether it is intact; a timer wakes it at the latest.
-    Resting {
+    AwaitingRetry {
         /// When the timer does.
         until: Instant,
     },
@@ -96,7 +96,7 @@ pub(crate) enum Trigger {
     /// Another fragment of its whole is damaged.
     UnitBroken,
     /// It is tried again later.
-    Rest {
+    RetryLater {
         /// At this time.
         until: Instant,
     },
@@ -120,16 +120,19 @@ const fn next(state: State, trigger: Trigger) -> Option<State> {
         (S::Arriving, T::PartStored) => S::Kept,
         (S::Arriving | S::Kept, T::Stored)
         | (S::Reassembling, T::UnitWhole)
-        | (S::Resting { .. } | S::Sent, T::Woken) => S::DispatchPending,
+        | (S::AwaitingRetry { .. } | S::Sent, T::Woken) => S::DispatchPending,
         (S::DispatchPending | S::InFlight, T::Queued) => S::Waiting,
         (S::DispatchPending | S::Waiting, T::Taken) => S::InFlight,
         (S::DispatchPending, T::PartOfUnit)
-        | (S::Waiting | S::Resting { .. } | S::Reassembling, T::UnitBroken) => S::Reassembling,
-        (S::DispatchPending | S::InFlight, T::Rest { until }) => S::Resting { until },
-        (S::InFlight, T::Left) => S::Sent,
-        (S::DispatchPending | S::Waiting | S::Resting { .. } | S::Reassembling, T::Damaged) => {
-            S::Quarantined
+        | (S::Waiting | S::AwaitingRetry { .. } | S::Reassembling, T::UnitBroken) => {
+            S::Reassembling
         }
+        (S::DispatchPending | S::InFlight, T::RetryLater { until }) => S::AwaitingRetry { until },
+        (S::InFlight, T::Left) => S::Sent,
+        (
+            S::DispatchPending | S::Waiting | S::AwaitingRetry { .. } | S::Reassembling,
+            T::Damaged,
+        ) => S::Quarantined,
         (
             S::Arriving
             | S::Kept
@@ -137,7 +140,7 @@ const fn next(state: State, trigger: Trigger) -> Option<State> {
             | S::Waiting
             | S::InFlight
             | S::Reassembling
-            | S::Resting { .. }
+            | S::AwaitingRetry { .. }
             | S::Sent
             | S::Quarantined,
             T::Deleted,
@@ -177,7 +180,7 @@ impl Retention {
             State::Waiting => 3,
             State::InFlight => 4,
             State::Reassembling => 5,
-            State::Resting { .. } => 6,
+            State::AwaitingRetry { .. } => 6,
             State::Sent => 7,
             State::Quarantined => 8,
             State::Deleting => 9,
@@ -193,7 +196,7 @@ impl Retention {
             3 => State::Waiting,
             4 => State::InFlight,
             5 => State::Reassembling,
-            6 => State::Resting { until: until() },
+            6 => State::AwaitingRetry { until: until() },
             7 => State::Sent,
             8 => State::Quarantined,
             _ => State::Deleting,
@@ -263,7 +266,7 @@ mod tests {
             State::Waiting,
             State::InFlight,
             State::Reassembling,
-            State::Resting { until },
+            State::AwaitingRetry { until },
             State::Sent,
             State::Quarantined,
             State::Deleting,
@@ -276,7 +279,7 @@ mod tests {
             Trigger::PartOfUnit,
             Trigger::UnitWhole,
             Trigger::UnitBroken,
-            Trigger::Rest { until },
+            Trigger::RetryLater { until },
             Trigger::Left,
             Trigger::Woken,
             Trigger::Damaged,

@@ -1,7 +1,7 @@
 //! The room that held bundles take, and the bound that they meet.
 
 use crate::config::Config;
-use crate::door::Occurrence;
+use crate::driver::Occurrence;
 use crate::held::Held;
 use crate::local::Locality;
 use crate::outbox::Outbox;

@@ -214,7 +214,7 @@ impl Node {
             return;
         };
         let summary = run.summary(creation);
-        let is_sent = self.send_own(now, &builder, &summary.encode()).is_some();
+        let is_sent = self.originate(now, &builder, &summary.encode()).is_some();
         let Some(run) = self.services.perf.runs.get_mut(place) else {
             return;
         };

@@ -11,7 +11,7 @@ use crate::config::{
     SessionPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
-use crate::door::Telling;
+use crate::driver::Telling;
 
 macro_rules! position {
     ($($type:ident),*) => {

@@ -8,7 +8,7 @@ use dhow_bundle::storage::{Piece, StoreCommand};
 use dhow_link::Batch;
 
 use super::entry::Content;
-use crate::door::Action;
+use crate::driver::Action;
 
 /// A running digest: the same on every machine, and no defence against anybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use dhow_bundle::cbor::{BREAK, Reader, write_array, write_indefinite_array, writ
 use super::item::{Item, ItemError, choice};
 use super::omission::Runs;
 use crate::config::Config;
-use crate::door::{Event, StreamId, Telling, Ticket};
+use crate::driver::{Event, StreamId, Telling, Ticket};
 
 /// Calls of `poll` that one entry stands for, at most.
 pub const CALLS_MAX: u64 = 1 << 16;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use dhow_bundle::cbor::Reader;
 
 use super::item::{Item, ItemError, choice};
-use crate::door::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Ticket};
+use crate::driver::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Ticket};
 
 macro_rules! name {
     ($($type:ident),*) => {

@@ -15,7 +15,7 @@ use super::frame::{FRAME_HEAD_OCTETS, FrameHead, file_head};
 use super::item::Item as _;
 use super::omission::{Omission, Runs, Stored};
 use crate::config::Config;
-use crate::door::{Action, Event, StreamId, Telling};
+use crate::driver::{Action, Event, StreamId, Telling};
 
 /// Octets after which a frame ends and another begins.
 const FRAME_OCTETS: usize = 1 << 20;

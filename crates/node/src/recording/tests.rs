@@ -21,7 +21,7 @@ use crate::config::{
     SessionPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
-use crate::door::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
+use crate::driver::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
 
 fn id() -> BundleId {
     BundleId {

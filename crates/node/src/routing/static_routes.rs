@@ -11,7 +11,7 @@ use dhow_bundle::eid::EidPattern;
 
 use super::Hop;
 use crate::config::Route;
-use crate::door::OperatorRefusal;
+use crate::driver::OperatorRefusal;
 
 /// Hops for which there is room at once: few destinations have more.
 const USUAL_HOPS: usize = 4;

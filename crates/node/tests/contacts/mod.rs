@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dhow_bundle::Instant;
 use dhow_node::config::LinkId;
-use dhow_node::door::{Carrier, Event, Path, StreamId};
+use dhow_node::driver::{Carrier, Event, Path, StreamId};
 use dhow_node::view::LinkState;
 
 use super::world::World;

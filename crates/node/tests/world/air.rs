@@ -5,7 +5,7 @@ use dhow_bundle::storage::Piece;
 use dhow_link::Batch;
 use dhow_link::datagram::Limit;
 use dhow_node::config::{LinkId, ListenerId, Protocol};
-use dhow_node::door::{Event, Purpose, StreamId};
+use dhow_node::driver::{Event, Purpose, StreamId};
 
 use super::World;
 

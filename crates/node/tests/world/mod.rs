@@ -18,7 +18,7 @@ use dhow_node::config::{
     Config, DialTime, Enabled, LinkConfig, LinkId, ListenerId, Route, SessionPolicy,
 };
 use dhow_node::contacts::PlannedContact;
-use dhow_node::door::{Action, Event, Occurrence, Path, Purpose, StreamId, Ticket};
+use dhow_node::driver::{Action, Event, Occurrence, Path, Purpose, StreamId, Ticket};
 use store::Store;
 
 /// Wall clock when a world begins.

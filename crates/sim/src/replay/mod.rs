@@ -12,7 +12,7 @@ use dhow_bundle::{Instant, NodeId, Now};
 use dhow_link::datagram::Limit;
 use dhow_link::{Batch, Gather};
 use dhow_node::Node;
-use dhow_node::door::{Action, Event, StreamId};
+use dhow_node::driver::{Action, Event, StreamId};
 use dhow_node::recording::entry::CALLS_MAX;
 use dhow_node::recording::{Content, Digest, Entry, Finish};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use dhow_bundle::storage::{Piece, StoreCommand};
-use dhow_node::door::{Action, Event};
+use dhow_node::driver::{Action, Event};
 use dhow_node::recording::frame::FileHeadError;
 use dhow_node::recording::{Content, Finish};
 use dhow_sim::replay::{Difference, End, FileError, Replay as Life, ReplayError, Sight, Step};

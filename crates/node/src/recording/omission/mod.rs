@@ -18,7 +18,7 @@ use self::application::ApplicationOmission;
 use self::bundle::BundleOmission;
 pub(super) use self::runs::Runs;
 use crate::config::Config;
-use crate::door::{Event, Purpose, StreamId};
+use crate::driver::{Event, Purpose, StreamId};
 use crate::local::Local;
 
 /// The first octet of a bundle (RFC 9171 4.1), and of a datagram that has nothing else.

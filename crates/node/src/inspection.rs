@@ -35,7 +35,7 @@ impl Node {
     #[must_use]
     pub fn links(&self) -> Vec<LinkView> {
         let view = |link: &crate::adjacencies::links::Link| {
-            let established = |stream: &&crate::door::StreamId| {
+            let established = |stream: &&crate::driver::StreamId| {
                 self.adjacencies
                     .neighbour(**stream)
                     .is_some_and(|it| it.parameters.is_some() && !it.ending)
@@ -329,7 +329,7 @@ fn state_of(entry: &Entry) -> BundleState {
         | State::Kept
         | State::Deleting => BundleState::Waiting,
         State::InFlight => BundleState::InFlight,
-        State::Resting { .. } => BundleState::Resting,
+        State::AwaitingRetry { .. } => BundleState::AwaitingRetry,
         State::Sent => BundleState::Sent,
         State::Reassembling => BundleState::Reassembling,
         State::Quarantined => BundleState::Damaged,

@@ -17,7 +17,7 @@ use std::time::Duration;
 use dhow_bundle::storage::StoreRefusal;
 use dhow_node::api::wire::{BundleAdu, STATUS_ERROR, STATUS_SUCCESS};
 use dhow_node::config::{Config, Enabled};
-use dhow_node::door::{Occurrence, StreamId};
+use dhow_node::driver::{Occurrence, StreamId};
 use world::World;
 use world::client::Client;
 

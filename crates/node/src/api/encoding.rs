@@ -117,7 +117,7 @@ impl Created<'_> {
 pub(super) fn put_delivery(
     id: DeliveryId,
     head: &DeliveryHead,
-    spelling: &mut DeliverySpelling,
+    spelling: &mut DeliveryEncoding,
     out: &mut impl BufMut,
 ) {
     let report_to = match &head.report_to {
@@ -164,19 +164,19 @@ pub(super) fn put_delivery(
 
 /// The texts of the endpoints that deliveries name.
 #[derive(Debug, Default)]
-pub(super) struct DeliverySpelling {
-    source: Spelling,
-    destination: Spelling,
-    report_to: Spelling,
+pub(super) struct DeliveryEncoding {
+    source: EndpointTexts,
+    destination: EndpointTexts,
+    report_to: EndpointTexts,
 }
 
 /// The text of an endpoint ID, which is mostly the same as the time before.
 #[derive(Debug, Default)]
-pub(super) struct Spelling {
+pub(super) struct EndpointTexts {
     newest: Option<(EndpointId, Arc<str>)>,
 }
 
-impl Spelling {
+impl EndpointTexts {
     pub(super) fn of(&mut self, endpoint: &EndpointId) -> Arc<str> {
         match &self.newest {
             Some((known, text)) if known == endpoint => Arc::clone(text),
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_delivery_is_announced_as_its_message_would() {
-        let mut spelling = DeliverySpelling::default();
+        let mut spelling = DeliveryEncoding::default();
         for number in NUMBERS {
             for report_to in ["dtn:none", "ipn:1.5"] {
                 let head = DeliveryHead {

@@ -16,39 +16,39 @@ const VERIFY_PATIENCE: Duration = Duration::from_secs(60);
 impl Node {
     /// Let a bundle rest before it is tried again; one that is back from where it was in flight, too. False when it was to be
     /// deleted once it is back, and is.
-    pub(crate) fn rest(&mut self, now: Now, key: BundleKey, duration: Duration) -> bool {
+    pub(crate) fn retry_after(&mut self, now: Now, key: BundleKey, duration: Duration) -> bool {
         self.held.release_moved(&mut self.outbox, key);
-        if self.meets_doom(now, key) {
+        if self.meets_pending_deletion(now, key) {
             return false;
         }
         let until = now.monotonic + duration;
         if self
             .held
-            .advance(&mut self.outbox, key, Trigger::Rest { until })
+            .advance(&mut self.outbox, key, Trigger::RetryLater { until })
             && !planted(Mutant::RestForEver)
         {
-            self.held.rests.insert((until, key));
+            self.held.retries.insert((until, key));
         }
         true
     }
 
     /// Delete a bundle that is back and was to be deleted once it is; false when it was not.
-    pub(crate) fn meets_doom(&mut self, now: Now, key: BundleKey) -> bool {
-        let doomed = self
+    pub(crate) fn meets_pending_deletion(&mut self, now: Now, key: BundleKey) -> bool {
+        let pending_deletion = self
             .held
             .bundles
             .entry(key)
-            .and_then(|entry| entry.doomed());
-        let doomed = doomed.filter(|_| !planted(Mutant::DoomForgotten));
-        if let Some(reason) = doomed {
+            .and_then(|entry| entry.pending_deletion());
+        let pending_deletion = pending_deletion.filter(|_| !planted(Mutant::DoomForgotten));
+        if let Some(reason) = pending_deletion {
             self.delete(now, key, Removal::Deleted, Some(u64::from(reason)));
         }
-        doomed.is_some()
+        pending_deletion.is_some()
     }
 
     /// A bundle is back from where it was in flight without having been taken.
     pub(crate) fn put_back(&mut self, now: Now, key: BundleKey) {
-        if !self.meets_doom(now, key) {
+        if !self.meets_pending_deletion(now, key) {
             self.forwarding.enqueue(
                 &mut self.held,
                 &mut self.adjacencies,
@@ -62,7 +62,7 @@ impl Node {
     /// Ask the store whether a bundle from an earlier run is what was written; it is back when the answer
     /// comes, or after a while when the disk gives none.
     pub(crate) fn verify(&mut self, now: Now, key: BundleKey) {
-        if !self.rest(now, key, VERIFY_PATIENCE) {
+        if !self.retry_after(now, key, VERIFY_PATIENCE) {
             return;
         }
         self.held.verifying.insert(key);

@@ -14,17 +14,17 @@ use crate::reservation::Comes;
 
 impl Node {
     /// Send a bundle of the node's own; `None` without room for it.
-    pub(crate) fn send_own(
+    pub(crate) fn originate(
         &mut self,
         now: Now,
         builder: &BundleBuilder,
         payload: &[u8],
     ) -> Option<BundleKey> {
-        Some(self.store_own(now, builder, payload)?.0)
+        Some(self.store_originated(now, builder, payload)?.0)
     }
 
     /// The same; its octets come back, too.
-    pub(crate) fn store_own(
+    pub(crate) fn store_originated(
         &mut self,
         now: Now,
         builder: &BundleBuilder,
@@ -67,6 +67,6 @@ impl Node {
             .with_flags(BundleFlags::ADMINISTRATIVE_RECORD)
             .with_payload_crc_type(self.payload_checksum())
             .with_hop_limit(HOP_LIMIT);
-        self.send_own(now, &builder, &record)
+        self.originate(now, &builder, &record)
     }
 }

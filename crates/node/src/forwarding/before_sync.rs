@@ -1,9 +1,9 @@
 //! Which small bundles may leave or be delivered while their sync runs.
 
 use crate::adjacencies::Adjacencies;
-use crate::ahead::Orphan;
+use crate::before_sync::Orphan;
 use crate::forwarding::Forwarding;
-use crate::forwarding::cut_through::Pass;
+use crate::forwarding::cut_through::CutThrough;
 use crate::held::Held;
 use crate::held::bundles::Identity;
 use crate::outbox::Outbox;
@@ -13,41 +13,43 @@ use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{Header, Now, Reading};
 
 /// Bundles that have gone on ahead of their commit, at most: their octets are in memory twice.
-const AHEAD_BOUND: usize = 64;
+const UNSYNCED_BOUND: usize = 64;
 
 /// Octets of a bundle that goes on ahead of its commit, at most: they are copied, or kept in memory for so long.
-const AHEAD_OCTETS: u64 = 16 * 1024;
+const UNSYNCED_OCTETS: u64 = 16 * 1024;
 
 impl Forwarding {
     /// No other bundle for its destination is on its way into the store and behind the others.
     pub(crate) fn is_first(&self, held: &Held, key: BundleKey) -> bool {
-        self.passes.len() < AHEAD_BOUND && held.arrivals.is_first(key)
+        self.cut_throughs.len() < UNSYNCED_BOUND && held.arrivals.is_first(key)
     }
 
     /// A bundle from a neighbour is small, and may go on ahead of its commit.
-    pub(crate) fn may_go_ahead(&self, held: &Held, key: BundleKey, header: &Header) -> bool {
-        header.total_octets() <= AHEAD_OCTETS
+    pub(crate) fn may_go_before_sync(&self, held: &Held, key: BundleKey, header: &Header) -> bool {
+        header.total_octets() <= UNSYNCED_OCTETS
             && header.primary.fragment.is_none()
             && self.is_first(held, key)
     }
 
     /// A bundle whose commit is on its way goes on.
-    pub(crate) fn pass_ahead(&mut self, held: &mut Held, key: BundleKey, pass: Pass) {
-        self.passes.insert(key, pass);
-        held.arrivals.go_ahead(key);
+    pub(crate) fn pass_before_sync(&mut self, held: &mut Held, key: BundleKey, pass: CutThrough) {
+        self.cut_throughs.insert(key, pass);
+        held.arrivals.go_before_sync(key);
     }
 
     /// An application has been given a bundle that is not durable here.
     pub(crate) fn is_in_hand(&self, held: &Held, identity: &Identity) -> bool {
-        let pass = (held.bundles.find(identity)).and_then(|key| self.passes.get(&key));
+        let pass = (held.bundles.find(identity)).and_then(|key| self.cut_throughs.get(&key));
         matches!(
             pass,
-            Some(Pass::Handed | Pass::Confirmed | Pass::Orphaned(Orphan::Delivery))
+            Some(
+                CutThrough::Given | CutThrough::Confirmed | CutThrough::Orphaned(Orphan::Delivery)
+            )
         )
     }
 
     /// A bundle of this node whose commit is on its way leaves at once, where a session has room and no other for its destination waits.
-    pub(crate) fn leave_ahead(
+    pub(crate) fn leave_before_sync(
         &mut self,
         held: &mut Held,
         adjacencies: &mut Adjacencies,
@@ -92,7 +94,7 @@ impl Forwarding {
         let [body, end] = ending.of_octets(body, header.payload_octets());
         let pieces = [head, body, end].map(Piece::Octets);
         if let Some(transfer) = adjacencies.transmit(out, now, stream, outgoing, total, pieces) {
-            self.pass_ahead(held, key, Pass::Left(stream, transfer));
+            self.pass_before_sync(held, key, CutThrough::Left(stream, transfer));
         }
     }
 }

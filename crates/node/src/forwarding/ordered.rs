@@ -13,13 +13,13 @@ use crate::memory::tree_octets;
 
 /// Bundles by their places in the order, each of which is taken once.
 #[derive(Default)]
-pub(crate) struct Line {
+pub(crate) struct Ordered {
     run: Chain<Waiting>,
     /// Bundles that came to a place that was not the last.
     aside: BTreeSet<(u64, BundleKey)>,
 }
 
-impl Line {
+impl Ordered {
     /// Put a bundle, which waits nowhere else, to its place.
     pub(crate) fn insert(&mut self, bundles: &mut Bundles, key: BundleKey) {
         let order = |key| bundles.entry(key).map(Entry::order);
@@ -129,7 +129,7 @@ mod tests {
         fn a_line_is_an_ordered_set(
             steps in proptest::collection::vec((0_u8..6, any::<prop::sample::Index>()), 0..400)
         ) {
-            let (mut line, mut set) = (Line::default(), BTreeSet::new());
+            let (mut ordered, mut set) = (Ordered::default(), BTreeSet::new());
             let mut bundles = Bundles::new(1);
             let mut away: Vec<(u64, BundleKey)> = Vec::new();
             let mut next = 0;
@@ -139,32 +139,32 @@ mod tests {
                         next += 2;
                         let key = bundles.insert(entry(next, Instant::START));
                         bundles.entry_mut(key).unwrap().set_order(next);
-                        line.insert(&mut bundles, key);
+                        ordered.insert(&mut bundles, key);
                         set.insert((next, key));
                     }
                     3 if !away.is_empty() => {
                         let (place, key) = away.swap_remove(which.index(away.len()));
-                        line.insert(&mut bundles, key);
+                        ordered.insert(&mut bundles, key);
                         set.insert((place, key));
                     }
                     4 if !set.is_empty() => {
                         let &(place, key) = set.iter().nth(which.index(set.len())).unwrap();
                         set.remove(&(place, key));
-                        line.remove(&mut bundles, key);
-                        line.remove(&mut bundles, key);
+                        ordered.remove(&mut bundles, key);
+                        ordered.remove(&mut bundles, key);
                         away.push((place, key));
                     }
                     _ => if let Some((place, key)) = set.pop_first() {
-                        line.remove(&mut bundles, key);
+                        ordered.remove(&mut bundles, key);
                         away.push((place, key));
                     },
                 }
-                prop_assert!(line.iter(&bundles, usize::MAX).eq(set.iter().copied()));
-                prop_assert_eq!(line.first(&bundles), set.first().copied());
-                prop_assert_eq!(line.len(), set.len());
-                prop_assert_eq!(line.is_empty(), set.is_empty());
-                prop_assert!(line.is_whole(&bundles));
-                let has = |&(_, key): &(u64, BundleKey)| line.contains(bundles.entry(key).unwrap(), key);
+                prop_assert!(ordered.iter(&bundles, usize::MAX).eq(set.iter().copied()));
+                prop_assert_eq!(ordered.first(&bundles), set.first().copied());
+                prop_assert_eq!(ordered.len(), set.len());
+                prop_assert_eq!(ordered.is_empty(), set.is_empty());
+                prop_assert!(ordered.is_whole(&bundles));
+                let has = |&(_, key): &(u64, BundleKey)| ordered.contains(bundles.entry(key).unwrap(), key);
                 prop_assert!(set.iter().all(has));
                 prop_assert!(!away.iter().any(has));
             }
@@ -173,19 +173,22 @@ mod tests {
 
     #[test]
     fn no_more_is_looked_at_than_is_said() {
-        let (mut line, mut bundles) = (Line::default(), Bundles::new(1));
+        let (mut ordered, mut bundles) = (Ordered::default(), Bundles::new(1));
         let keys: Vec<BundleKey> = (0..1_000)
             .map(|place| {
                 let key = bundles.insert(entry(place, Instant::START));
                 bundles.entry_mut(key).unwrap().set_order(place);
-                line.insert(&mut bundles, key);
+                ordered.insert(&mut bundles, key);
                 key
             })
             .collect();
-        assert_eq!(line.iter(&bundles, 256).count(), 256);
+        assert_eq!(ordered.iter(&bundles, 256).count(), 256);
         for key in &keys[1..990] {
-            line.remove(&mut bundles, *key);
+            ordered.remove(&mut bundles, *key);
         }
-        assert_eq!((line.len(), line.iter(&bundles, 256).count()), (11, 11));
+        assert_eq!(
+            (ordered.len(), ordered.iter(&bundles, 256).count()),
+            (11, 11)
+        );
     }
 }

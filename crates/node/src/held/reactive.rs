@@ -2,7 +2,7 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::config::Config;
-use crate::door::StreamId;
+use crate::driver::StreamId;
 use crate::held::FRESH;
 use crate::held::Held;
 use crate::held::arrivals::Arrival;
@@ -50,7 +50,7 @@ const RETRACTED_BOUND: usize = 64;
 
 /// What of a bundle that is coming in is kept so far.
 #[derive(Debug)]
-pub(crate) struct Keeping {
+pub(crate) struct Reactive {
     /// The fragment that is durable.
     pub(crate) kept: Option<BundleKey>,
     /// Octets of the transfer that it has, acknowledged.
@@ -63,7 +63,7 @@ pub(crate) struct Keeping {
 
 /// A fragment on its way into the store.
 #[derive(Debug)]
-pub(crate) struct Prefix {
+pub(crate) struct ReactiveFragment {
     /// The bundle that it is of.
     pub(crate) of: BundleKey,
     /// Octets of the transfer that it has.
@@ -139,7 +139,7 @@ impl Held {
     /// A bundle of which a part was acknowledged turned out wrong. Should its sender not hear of the refusal, it
     /// sends the rest alone: then it is asked for the whole.
     pub(crate) fn retract(&mut self, of: BundleKey) {
-        let acknowledged = self.keepings.get(&of).is_some_and(|it| it.covered > 0);
+        let acknowledged = self.reactive.get(&of).is_some_and(|it| it.covered > 0);
         let Some(entry) = self.bundles.entry(of).filter(|_| acknowledged) else {
             return;
         };
@@ -218,15 +218,15 @@ impl Held {
         let key = self.bundles.insert(entry);
         self.sharing.share(of, key, part.range.length);
         self.arrivals
-            .insert(key, Arrival::new(Origin::Prefix), destination);
+            .insert(key, Arrival::new(Origin::ReactiveFragment), destination);
         let covers = part.covers;
-        let prefix = Prefix {
+        let prefix = ReactiveFragment {
             of,
             covers,
             fate,
             replaces,
         };
-        self.prefixes.insert(key, prefix);
+        self.reactive_fragments.insert(key, prefix);
         self.append(out, key, Piece::Octets(part.header.octets));
         out.store(StoreCommand::Share { key, from: of });
         self.append(out, key, Piece::Octets(part.trailer));
@@ -247,7 +247,7 @@ impl Held {
     }
 
     /// A bundle has begun to come in: what comes of it is kept in parts where that is agreed and allowed.
-    pub(crate) fn begin_keeping(
+    pub(crate) fn begin_reactive(
         &mut self,
         adjacencies: &Adjacencies,
         now: Now,
@@ -265,13 +265,13 @@ impl Held {
                 neighbour.keeps_prefixes() && neighbour.unverified != Some(transfer)
             });
         if agreed {
-            let keeping = Keeping {
+            let keeping = Reactive {
                 kept: None,
                 covered: 0,
                 next: None,
                 last: now.monotonic,
             };
-            self.keepings.insert(key, keeping);
+            self.reactive.insert(key, keeping);
         }
     }
 
@@ -284,8 +284,8 @@ impl Held {
         now: Now,
         key: BundleKey,
     ) {
-        let is_due = |it: &&Keeping| it.next.is_none() && now.monotonic.since(it.last) >= STEP;
-        let Some(keeping) = self.keepings.get(&key).filter(is_due) else {
+        let is_due = |it: &&Reactive| it.next.is_none() && now.monotonic.since(it.last) >= STEP;
+        let Some(keeping) = self.reactive.get(&key).filter(is_due) else {
             return;
         };
         let covered = keeping.covered;
@@ -309,7 +309,7 @@ impl Held {
             self.append(out, key, Piece::Octets(octets));
         }
         let next = self.store_part(adjacencies, out, config, key, part, (Fate::Kept, None));
-        if let Some(keeping) = self.keepings.get_mut(&key) {
+        if let Some(keeping) = self.reactive.get_mut(&key) {
             keeping.next = next;
             keeping.last = now.monotonic;
         }

@@ -21,8 +21,8 @@ use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{Header, Now};
 
 use crate::api::seam::RequestId;
-use crate::door::StreamId;
-use crate::forwarding::cut_through::Pass;
+use crate::driver::StreamId;
+use crate::forwarding::cut_through::CutThrough;
 use crate::local::Locality;
 use crate::node::Node;
 
@@ -37,7 +37,13 @@ pub(crate) enum Orphan {
 
 impl Node {
     /// A bundle from a neighbour is whole, and its commit on its way: what can be done with it now is.
-    pub(crate) fn go_ahead(&mut self, now: Now, key: BundleKey, header: &Header, octets: &Bytes) {
+    pub(crate) fn go_before_sync(
+        &mut self,
+        now: Now,
+        key: BundleKey,
+        header: &Header,
+        octets: &Bytes,
+    ) {
         let start = header.octets.len();
         let length = usize::try_from(header.payload_octets()).unwrap_or(usize::MAX);
         let Some(end) = start.checked_add(length).filter(|&end| end <= octets.len()) else {
@@ -53,14 +59,14 @@ impl Node {
             .local()
             .locality(&header.primary.destination)
         {
-            Locality::Echo => self.reply_ahead(now, key, header, &payload),
-            Locality::Application => self.deliver_ahead(now, key, payload),
+            Locality::Echo => self.reply_before_sync(now, key, header, &payload),
+            Locality::Application => self.deliver_before_sync(now, key, payload),
             Locality::Remote | Locality::Perf | Locality::Administrative => {}
         }
     }
 
     /// Deliver a bundle whose commit is on its way, unless others for the same endpoint are to come before it.
-    fn deliver_ahead(&mut self, now: Now, key: BundleKey, payload: Bytes) {
+    fn deliver_before_sync(&mut self, now: Now, key: BundleKey, payload: Bytes) {
         let Some(entry) = self.held.bundles.entry(key) else {
             return;
         };
@@ -77,7 +83,7 @@ impl Node {
         }
         if let Some(stream) = self.delivery.subscriber_with_room(endpoint) {
             self.forwarding
-                .pass_ahead(&mut self.held, key, Pass::Handed);
+                .pass_before_sync(&mut self.held, key, CutThrough::Given);
             self.delivery.hand_over(
                 &mut self.held,
                 &mut self.attention,
@@ -90,10 +96,10 @@ impl Node {
     }
 
     /// An application that was given a bundle ahead of its commit has taken it, or has not; false when it is durable.
-    pub(crate) fn delivery_over(&mut self, now: Now, key: BundleKey, outcome: Pass) -> bool {
-        match self.forwarding.pass_mut(key) {
-            Some(pass @ Pass::Handed) => *pass = outcome,
-            Some(Pass::Orphaned(_)) => self.settle_orphan(now, key, outcome),
+    pub(crate) fn delivery_over(&mut self, now: Now, key: BundleKey, outcome: CutThrough) -> bool {
+        match self.forwarding.cut_through_mut(key) {
+            Some(pass @ CutThrough::Given) => *pass = outcome,
+            Some(CutThrough::Orphaned(_)) => self.settle_orphan(now, key, outcome),
             _ => return false,
         }
         true

@@ -7,14 +7,14 @@
 //! bundle that of all. When the session ends within the transfer, a fragment of all that came goes the way of any
 //! other bundle, and so it does after a crash, with what was committed. What is refused is not kept.
 
-use crate::held::kept::Fate;
+use crate::held::reactive::Fate;
 use dhow_bundle::mutant::{Mutant, planted};
 
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Now};
 use dhow_link::stream::LinkCommand;
 
-use crate::door::Occurrence;
+use crate::driver::Occurrence;
 use crate::held::arrivals::Origin;
 use crate::held::bundles::Removal;
 use crate::held::retention::Trigger;
@@ -25,7 +25,7 @@ use crate::reports::ReportKind;
 impl Node {
     /// A fragment is durable.
     pub(crate) fn part_kept(&mut self, now: Now, key: BundleKey) {
-        let Some(prefix) = self.held.prefixes.remove(&key) else {
+        let Some(prefix) = self.held.reactive_fragments.remove(&key) else {
             return;
         };
         self.discard(now, prefix.replaces);
@@ -33,7 +33,7 @@ impl Node {
             Fate::Dropped => self.discard(now, Some(key)),
             Fate::Final => self.keep_for_good(now, key),
             Fate::Kept => {
-                let shorter = self.held.keepings.get_mut(&prefix.of).and_then(|keeping| {
+                let shorter = self.held.reactive.get_mut(&prefix.of).and_then(|keeping| {
                     keeping.next = None;
                     keeping.covered = prefix.covers;
                     keeping.kept.replace(key)
@@ -66,12 +66,12 @@ impl Node {
 
     /// The store could not keep a fragment: the shorter one stays what there is.
     pub(crate) fn part_refused(&mut self, now: Now, key: BundleKey) {
-        let Some(prefix) = self.held.prefixes.remove(&key) else {
+        let Some(prefix) = self.held.reactive_fragments.remove(&key) else {
             return;
         };
         match (prefix.fate, prefix.replaces) {
             (Fate::Kept, _) => {
-                if let Some(keeping) = self.held.keepings.get_mut(&prefix.of) {
+                if let Some(keeping) = self.held.reactive.get_mut(&prefix.of) {
                     keeping.next = None;
                 }
             }
@@ -81,13 +81,13 @@ impl Node {
     }
 
     /// Nothing more of a bundle comes in, which `incoming` is of: what was acknowledged of it stays.
-    pub(crate) fn end_keeping(&mut self, now: Now, of: BundleKey, incoming: Option<&Incoming>) {
-        let Some(keeping) = self.held.keepings.remove(&of) else {
+    pub(crate) fn end_reactive(&mut self, now: Now, of: BundleKey, incoming: Option<&Incoming>) {
+        let Some(keeping) = self.held.reactive.remove(&of) else {
             return;
         };
         let next = keeping
             .next
-            .and_then(|next| self.held.prefixes.get_mut(&next));
+            .and_then(|next| self.held.reactive_fragments.get_mut(&next));
         let Some(kept) = keeping.kept else {
             // Nothing was acknowledged, so that all of it will come again.
             if let Some(next) = next {
@@ -121,14 +121,14 @@ impl Node {
     }
 
     /// The parts of a bundle are not wanted: it is here as a whole, or turned out wrong.
-    pub(crate) fn drop_keeping(&mut self, now: Now, of: BundleKey) {
-        let Some(keeping) = self.held.keepings.remove(&of) else {
+    pub(crate) fn drop_reactive(&mut self, now: Now, of: BundleKey) {
+        let Some(keeping) = self.held.reactive.remove(&of) else {
             return;
         };
         self.discard(now, keeping.kept);
         if let Some(next) = keeping
             .next
-            .and_then(|next| self.held.prefixes.get_mut(&next))
+            .and_then(|next| self.held.reactive_fragments.get_mut(&next))
         {
             next.fate = Fate::Dropped;
         }
