@@ -24,7 +24,8 @@ impl Reading {
                 | Deviation::IntegerForBoolean
                 | Deviation::NodeNameWithoutSlash
                 | Deviation::AcknowledgmentFlagsDiffer
-                | Deviation::BundleAgeMissing,
+                | Deviation::BundleAgeMissing
+                | Deviation::BlockNumberZero,
             ) => true,
         }
     }
@@ -44,16 +45,20 @@ pub enum Deviation {
     /// The examples of RFC 9173 appendix A have creation time 0 and, but for one, no bundle age block
     /// (RFC 9171 4.4.2); such a bundle counts as created when it is received.
     BundleAgeMissing,
+    /// ION 4.1.3 gives extension blocks of fragments that it makes the number of the primary block, 0 (RFC 9171 4.1), more than one
+    /// of a bundle; they count as having numbers that no other block has, and leave with those.
+    BlockNumberZero,
 }
 
 impl Deviation {
     /// All that lenient reading accepts: the published list.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::PrimaryBlockWithoutCrc,
         Self::IntegerForBoolean,
         Self::NodeNameWithoutSlash,
         Self::AcknowledgmentFlagsDiffer,
         Self::BundleAgeMissing,
+        Self::BlockNumberZero,
     ];
 
     /// The program or document that needs it.
@@ -63,6 +68,7 @@ impl Deviation {
             Self::PrimaryBlockWithoutCrc | Self::AcknowledgmentFlagsDiffer => "dtn7-rs 0.21",
             Self::IntegerForBoolean | Self::NodeNameWithoutSlash => "DTNME 1.3",
             Self::BundleAgeMissing => "the examples of RFC 9173 appendix A",
+            Self::BlockNumberZero => "ION 4.1.3",
         }
     }
 
@@ -75,6 +81,7 @@ impl Deviation {
             Self::NodeNameWithoutSlash => "RFC 9171 4.2.5.1.1",
             Self::AcknowledgmentFlagsDiffer => "RFC 9174 5.2.3",
             Self::BundleAgeMissing => "RFC 9171 4.4.2",
+            Self::BlockNumberZero => "RFC 9171 4.1",
         }
     }
 }
@@ -89,6 +96,7 @@ impl fmt::Display for Deviation {
                 "acknowledgment flags that do not repeat the segment's"
             }
             Self::BundleAgeMissing => "no bundle age block although the creation time is 0",
+            Self::BlockNumberZero => "extension blocks with the number of the primary block, 0",
         })
     }
 }

@@ -12,7 +12,7 @@ use dhow_bundle::v7::oracle::check_bundle;
 use dhow_bundle::{
     BlockFlags, BlockType, Bundle, BundleBuilder, BundleFlags, CrcType, CreationTimestamp, DtnTime,
     EndpointId, ExtensionBlock, FragmentPlace, FragmentRange, Header, HopCount, HopEdit, NodeId,
-    OutgoingHeader, PayloadVerifier, Reading,
+    OutgoingHeader, PayloadVerifier, Reading, Refusal,
 };
 use hex::hex;
 use proptest::prelude::*;
@@ -277,6 +277,78 @@ fn fragments_keep_the_octets_of_the_addresses() {
         outgoing.octets,
         hex(&format!("9f 8a 07 01 00 {addresses} 01 05 8501010000 42"))
     );
+}
+
+/// RFC 9171 4.1. ION 4.1.3 gives the extension blocks of fragments that it makes the number 0, which is the primary block's.
+#[test]
+fn blocks_with_the_number_of_the_primary_block_leave_with_numbers_of_their_own() {
+    let made = builder()
+        .with_age(40)
+        .with_hop_limit(9)
+        .with_block(
+            BlockType(200),
+            BlockFlags::NONE,
+            Bytes::from_static(b"kept"),
+        )
+        .bundle(PAYLOAD)
+        .unwrap();
+    let whole = header(&made);
+    let mut octets = made.to_vec();
+    for [block_type, number] in [BlockType::BUNDLE_AGE, BlockType::HOP_COUNT, BlockType(200)]
+        .map(|block_type| [block_type.0, block(&whole, block_type).number])
+    {
+        let start: Vec<u8> = match u8::try_from(block_type).unwrap() {
+            few @ 0..24 => vec![0x85, few],
+            many => vec![0x85, 0x18, many],
+        };
+        let number = u8::try_from(number).unwrap();
+        let at = octets
+            .windows(start.len() + 1)
+            .position(|it| it.starts_with(&start) && it.last() == Some(&number));
+        // The block with number 2 keeps it: the others get those that are left.
+        if number != 2 {
+            octets[at.unwrap() + start.len()] = 0;
+        }
+    }
+    let octets = Bytes::from(octets);
+    assert_eq!(
+        Header::decode(&octets, Reading::Strict).unwrap_err(),
+        Refusal::BlockNumberReserved { number: 0 }
+    );
+    let _ = check_bundle(&octets);
+    let read = Bundle::decode(&octets, Reading::Lenient).unwrap().header;
+    assert_eq!(
+        (read.age_ms(), read.hop_count()),
+        (whole.age_ms(), whole.hop_count())
+    );
+    let mut numbers: Vec<u64> = read.extensions.iter().map(|block| block.number).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [2, 3, 4]);
+    for edit in [
+        HopEdit::default(),
+        HopEdit {
+            previous_node: Some(node("ipn:5.0")),
+            age_increase_ms: 7,
+            hop_increment: 1,
+            ..HopEdit::default()
+        },
+    ] {
+        let next = sent(&read.forwarded(&edit), PAYLOAD).header;
+        let mut numbers: Vec<u64> = next.extensions.iter().map(|block| block.number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), next.extensions.len());
+        let kept = block(&next, BlockType(200));
+        assert_eq!(next.content(&kept), b"kept");
+    }
+    // As a fragment, and put together again.
+    let first = sent(
+        &read.forwarded(&fragment(0, 10, ForwardedPayloadCrc::SameType)),
+        &PAYLOAD[..10],
+    );
+    assert_eq!(types(&first.header), types(&read));
+    let again = sent(&first.header.reassembled().unwrap(), PAYLOAD).header;
+    assert_eq!(types(&again), types(&read));
 }
 
 #[test]

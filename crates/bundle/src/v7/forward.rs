@@ -218,7 +218,7 @@ impl Header {
         write_indefinite_array(&mut out);
         primary.encode_around(self.slice(&self.address_fields), &mut out);
         for block in &self.extensions {
-            out.extend_from_slice(block.octets_in(&self.octets));
+            self.repeat_block(block, &mut out);
         }
         Some(end_header(
             out,
@@ -309,14 +309,14 @@ impl Header {
         if block.block_type == BlockType::PREVIOUS_NODE {
             // RFC 9171 5.4 step 4: the one received goes, encrypted or not.
             if planted(Mutant::PreviousNodeKept) {
-                out.extend_from_slice(block.octets_in(&self.octets));
+                self.repeat_block(block, out);
             } else if let Some(node) = &edit.previous_node {
                 write_changed(block, out, |out| node.endpoint().encode(out));
             }
         } else if self.is_unsupported(block) {
             // RFC 9171 5.6 step 4.
             if !(discards && block.flags.contains(BlockFlags::DISCARD_IF_UNPROCESSABLE)) {
-                out.extend_from_slice(block.octets_in(&self.octets));
+                self.repeat_block(block, out);
             }
         } else if let (BlockType::BUNDLE_AGE, Some(age_ms), 1..) =
             (block.block_type, self.age_ms(), edit.age_increase_ms)
@@ -340,7 +340,17 @@ impl Header {
             };
             write_changed(block, out, |out| hops.encode(out));
         } else {
-            out.extend_from_slice(block.octets_in(&self.octets));
+            self.repeat_block(block, out);
+        }
+    }
+
+    /// Appends a block as it came, but for a number that it may not have.
+    fn repeat_block(&self, block: &ExtensionBlock, out: &mut Vec<u8>) {
+        match block.has_new_number() {
+            false => out.extend_from_slice(block.octets_in(&self.octets)),
+            true => write_changed(block, out, |out| {
+                out.extend_from_slice(block.content_in(&self.octets));
+            }),
         }
     }
 

@@ -313,7 +313,7 @@ pub(crate) fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, 
         }
         let start = reader.position();
         let (head, mut array) = BlockHead::decode(&mut reader)?;
-        check_head(&head, &primary.block, &extensions)?;
+        check_head(&head, &primary.block, &extensions, reading)?;
         let length = reader.byte_string_head()?;
         if head.block_type == BlockType::PAYLOAD {
             break PayloadHead {
@@ -348,6 +348,7 @@ pub(crate) fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, 
             (content_start, content_end),
         ));
     };
+    extensions.number_anew();
     let mut header = Header {
         primary: primary.block,
         extensions,
@@ -370,6 +371,7 @@ pub(crate) fn check_head(
     head: &BlockHead,
     primary: &PrimaryBlock,
     before: &[ExtensionBlock],
+    reading: Reading,
 ) -> Result<(), Refusal> {
     let number = head.number;
     // RFC 9171 4.1: the payload block is number 1, the primary block 0, each other number is unique.
@@ -377,6 +379,8 @@ pub(crate) fn check_head(
         if number != 1 {
             return Err(Refusal::PayloadBlockNumber { number });
         }
+    } else if number == 0 && reading.accepts(Deviation::BlockNumberZero) {
+        // It gets a number of its own once all others are known.
     } else if number <= 1 {
         return Err(Refusal::BlockNumberReserved { number });
     } else if before.iter().any(|block| block.number == number) {

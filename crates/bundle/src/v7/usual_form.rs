@@ -56,7 +56,7 @@ pub(crate) fn read(header: &mut Header, known: &mut Known, octets: &Bytes) -> Op
     loop {
         let start = scan.at;
         let (head, length) = scan.block_head()?;
-        check_head(&head, &header.primary, &header.extensions).ok()?;
+        check_head(&head, &header.primary, &header.extensions, Reading::Strict).ok()?;
         if head.block_type == BlockType::PAYLOAD {
             header.payload = PayloadHead {
                 flags: head.flags,

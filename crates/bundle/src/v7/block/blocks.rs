@@ -19,6 +19,8 @@ pub struct ExtensionBlock {
     pub block_type: BlockType,
     /// Its number in its bundle: 2 or more.
     pub number: u64,
+    /// It came with a number that it may not have.
+    has_new_number: bool,
     /// Block processing control flags.
     pub flags: BlockFlags,
     /// Which checksum protects it.
@@ -39,6 +41,7 @@ impl ExtensionBlock {
         Self {
             block_type: head.block_type,
             number: head.number,
+            has_new_number: false,
             flags: head.flags,
             crc_type: head.crc_type,
             start: place(all.0),
@@ -56,6 +59,11 @@ impl ExtensionBlock {
     /// Its block-type-specific data, of its header's octets.
     pub(crate) fn content_in<'a>(&self, header: &'a [u8]) -> &'a [u8] {
         between(header, self.content_start, self.content_end)
+    }
+
+    /// Whether it leaves with another number than it came with.
+    pub(crate) const fn has_new_number(&self) -> bool {
+        self.has_new_number
     }
 
     fn shift(&mut self, by: usize) {
@@ -103,6 +111,7 @@ impl ExtensionBlocks {
         const NONE: ExtensionBlock = ExtensionBlock {
             block_type: BlockType(0),
             number: 0,
+            has_new_number: false,
             flags: BlockFlags::NONE,
             crc_type: CrcType::None,
             start: 0,
@@ -126,6 +135,22 @@ impl ExtensionBlocks {
         let few = self.few.get_mut(..self.count);
         for block in few.unwrap_or(&mut self.many) {
             block.shift(by);
+        }
+    }
+
+    /// Gives blocks that came with the number of the primary block, 0, numbers that no other block has.
+    pub(crate) fn number_anew(&mut self) {
+        if self.iter().all(|block| block.number != 0) {
+            return;
+        }
+        let taken: Vec<u64> = self.iter().map(|block| block.number).collect();
+        let mut free = (2_u64..).filter(|number| !taken.contains(number));
+        let few = self.few.get_mut(..self.count);
+        for block in few.unwrap_or(&mut self.many) {
+            if block.number == 0 {
+                block.number = free.next().unwrap_or(u64::MAX);
+                block.has_new_number = true;
+            }
         }
     }
 
