@@ -117,7 +117,7 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
     let mut picture = Picture::new(&title, &curves, along.axis, up);
     picture.along_scale = scale(question.log_x && along.axis != Axis::Name);
     picture.up_scale = scale(question.log_y);
-    let mut out = picture.svg();
+    let mut out = picture.figure();
     if along.axis == Axis::Name {
         let names = (1..).zip(&along.names);
         let names = names.map(|(number, name)| format!("{number}: {}", escaped(name)));
