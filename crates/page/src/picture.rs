@@ -44,7 +44,7 @@ const BOTTOM: u64 = 34;
 const GAP: u64 = 8;
 
 /// Names along an axis that are marked.
-const NAMES_MAX: u64 = 40;
+const NAMES_MAX: u64 = 200;
 
 /// Colours of curves, and kinds of dashes.
 const COLOURS: usize = 6;
