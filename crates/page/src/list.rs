@@ -7,8 +7,15 @@ use super::quantity::{count, percent, thousands};
 /// A table: its columns, of which the first is a name, and its lines.
 #[derive(Debug)]
 pub struct List {
+    /// The table's tag and heading.
+    head: String,
+    /// Its lines so far.
     out: String,
+    lines: usize,
 }
+
+/// Lines of a table beyond which it has a box of its own that scrolls, with its columns' names and its first column always in sight.
+const TALL: usize = 24;
 
 /// Columns whose names are said beside each cell where a screen is too narrow for a table; as many as the page's style knows.
 const NAMED_MAX: usize = 16;
@@ -44,16 +51,18 @@ impl List {
             // Writing into a text does not fail.
             let _ = write!(names, "--h{number}:'{quoted}';");
         }
-        let mut out = format!("<div class=\"wide\"><table style=\"{names}\"><thead><tr>");
+        let mut head = format!("<table style=\"{names}\"><thead><tr>");
         for column in columns {
-            out += &format!("<th>{}</th>", column.as_ref());
+            head += &format!("<th>{}</th>", column.as_ref());
         }
-        out += "</tr></thead><tbody>";
-        Self { out }
+        head += "</tr></thead><tbody>";
+        let (out, lines) = (String::new(), 0);
+        Self { head, out, lines }
     }
 
     /// Adds a line.
     pub fn line(&mut self, cells: &[Cell]) {
+        self.lines += 1;
         self.out += "<tr>";
         for cell in cells {
             // Writing into a text does not fail.
@@ -78,15 +87,23 @@ impl List {
 
     /// The whole table, which shows so many of all lines; if those are not all, `what` says which.
     #[must_use]
-    pub fn end(mut self, shown: usize, all: usize, what: &str) -> String {
-        self.out += "</tbody></table></div>";
+    pub fn end(self, shown: usize, all: usize, what: &str) -> String {
+        // A box that scrolls is one that the keyboard has to reach too.
+        let class = match self.lines > TALL {
+            true => "class=\"wide tall\" tabindex=\"0\"",
+            false => "class=\"wide\"",
+        };
+        let mut out = format!(
+            "<div {class}>{}{}</tbody></table></div>",
+            self.head, self.out
+        );
         if shown < all {
-            self.out += &format!(
+            out += &format!(
                 "<p class=\"note\">{shown} of {}; {what}</p>",
                 thousands(count(all))
             );
         }
-        self.out
+        out
     }
 
     /// The whole table.
@@ -107,5 +124,16 @@ mod tests {
             table.contains("<table style=\"--h1:'it\\'s';--h2:'a\\\\b';--h3:'±, 95 %';\">"),
             "{table}"
         );
+    }
+
+    #[test]
+    fn a_table_of_many_lines_has_a_box_of_its_own() {
+        let of = |lines: usize| {
+            let mut table = List::new(&["name"]);
+            (0..lines).for_each(|_| table.line(&[text("it")]));
+            table.whole()
+        };
+        assert!(!of(TALL).contains("tall"));
+        assert!(of(TALL + 1).contains("<div class=\"wide tall\" tabindex=\"0\"><table"));
     }
 }

@@ -5,24 +5,48 @@ use std::fmt::Write as _;
 use super::axis::{Axis, Scale};
 use super::page::escaped;
 
-const WIDTH: u64 = 760;
-const HEIGHT: u64 = 288;
-const LEFT: u64 = 84;
+/// The size of a drawing, in its own units, and of the letters in it.
+struct Frame {
+    /// The class by which the page's style shows it.
+    class: &'static str,
+    width: u64,
+    height: u64,
+    /// Width of a letter at an axis where it is largest, near enough.
+    letter: u64,
+}
+
+/// A drawing for windows and paper.
+const BROAD: Frame = Frame {
+    class: "broad",
+    width: 760,
+    height: 240,
+    letter: 9,
+};
+
+/// A drawing for telephones, which is shown in about its own size.
+const SLIM: Frame = Frame {
+    class: "slim",
+    width: 370,
+    height: 240,
+    letter: 7,
+};
+
+/// One of several drawings beside each other.
+const PANEL: Frame = Frame {
+    class: "panel",
+    ..SLIM
+};
+
 const RIGHT: u64 = 24;
-/// Below the title and the line of names.
-const TOP: u64 = 66;
+const TOP: u64 = 12;
 const BOTTOM: u64 = 34;
-/// Height of a line of names.
-const NAMES: u64 = 20;
-/// Width of a letter of a name where it is largest, on a telephone, near enough.
-const LETTER: u64 = 9;
-/// Letters of a name that are shown: as many as a line has room for.
-const LETTERS_MAX: u64 = (WIDTH - 24) / LETTER;
+/// Between a label of the vertical axis and the frame.
+const GAP: u64 = 8;
 
 /// Names along an axis that are marked.
-const NAMES_MAX: u64 = 40;
+const NAMES_MAX: u64 = 200;
 
-/// Curves of one picture that have a colour of their own; those beyond begin anew.
+/// Colours of curves, and kinds of dashes.
 const COLOURS: usize = 6;
 
 /// The role of a curve in its picture; the page's style gives it colour and line.
@@ -41,7 +65,11 @@ impl Look {
         match self {
             Self::Main => "main".to_owned(),
             Self::Faint => "faint".to_owned(),
-            Self::Coloured(number) => format!("c{}", number % COLOURS),
+            // The first curves differ in their dashes too, for paper without colours; after them no pair comes twice until all are used.
+            Self::Coloured(number) => {
+                let dash = (number + number / COLOURS) % COLOURS;
+                format!("c{} d{dash}", number % COLOURS)
+            }
         }
     }
 }
@@ -103,6 +131,8 @@ pub struct Picture<'a> {
     pub up_scale: Scale,
     /// Parts of the axis along that are set off: from, to.
     pub shades: &'a [(u64, u64)],
+    /// Curves of pictures beside this one: the axes are long enough for them too, so that the pictures can be compared.
+    pub beside: &'a [Curve],
 }
 
 /// One direction of the frame: where a value has its place, in tenths of a pixel.
@@ -200,129 +230,197 @@ impl Picture<'_> {
             up,
             up_scale: Scale::Linear,
             shades: &[],
+            beside: &[],
         }
     }
 
-    /// The picture.
+    /// The picture as HTML: its title, the legend, and a drawing for each kind of screen.
     #[must_use]
-    pub fn svg(&self) -> String {
-        let top = TOP + (self.lines_of_names() - 1) * NAMES;
-        let height = HEIGHT + top - TOP;
-        let bottom = height - BOTTOM;
-        let along = self.ruler_along();
-        let up = self.ruler_up((bottom - top) * 10);
-        let x = |value| LEFT * 10 + along.place(value);
-        let y = |value| bottom * 10 - up.place(value);
-        let title = escaped(self.title);
+    pub fn figure(&self) -> String {
+        format!(
+            "<figure><figcaption>{}</figcaption>{}{}{}</figure>",
+            escaped(self.title),
+            legend(self.curves),
+            self.drawn(&BROAD),
+            self.drawn(&SLIM)
+        )
+    }
+
+    /// Pictures beside each other as HTML, each below its own title, with one title and one legend for all. Curves of one name are to have
+    /// one look.
+    #[must_use]
+    pub fn panels(title: &str, panels: &[Self]) -> String {
+        let mut curves: Vec<Curve> = Vec::new();
+        for curve in panels.iter().flat_map(|panel| panel.curves) {
+            if !curves.iter().any(|known| known.name == curve.name) {
+                curves.push(curve.clone());
+            }
+        }
         let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\"><title>{title}</title>\
-             <text class=\"title\" x=\"0\" y=\"16\">{title}</text>",
+            "<figure class=\"several\"><figcaption>{}</figcaption>{}<div class=\"panels\">",
+            escaped(title),
+            legend(&curves)
         );
-        for (from, to) in self.shades {
+        for panel in panels {
             // Writing into a text does not fail.
             let _ = write!(
                 out,
-                "<path class=\"shade\" d=\"M{0} {top}H{1}V{bottom}H{0}Z\"/>",
+                "<div><p>{}</p>{}</div>",
+                escaped(panel.title),
+                panel.drawn(&PANEL)
+            );
+        }
+        out + "</div></figure>"
+    }
+
+    fn drawn(&self, frame: &Frame) -> String {
+        let bottom = frame.height - BOTTOM;
+        let up = self.ruler_up((bottom - TOP) * 10);
+        let marks: Vec<(u64, String)> = (up.marks().into_iter())
+            .map(|mark| (mark, self.up.say(mark)))
+            .collect();
+        let left = marks.iter().map(|(_, said)| letters(said)).max();
+        let left = (left.unwrap_or(0) * frame.letter + GAP + 4).min(frame.width / 2);
+        let end = frame.width - RIGHT;
+        let along = self.ruler_along((end - left) * 10);
+        let x = |value| left * 10 + along.place(value);
+        let y = |value| bottom * 10 - up.place(value);
+        let mut out = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{}\" viewBox=\"0 0 {} {}\" role=\"img\"><title>{}</title>",
+            frame.class,
+            frame.width,
+            frame.height,
+            escaped(self.title),
+        );
+        for (from, to) in self.shades {
+            let _ = write!(
+                out,
+                "<path class=\"shade\" d=\"M{0} {TOP}H{1}V{bottom}H{0}Z\"/>",
                 tenths(x(*from)),
                 tenths(x(*to)),
             );
         }
-        for mark in up.marks() {
+        for (mark, said) in &marks {
             let _ = write!(
                 out,
-                "<path class=\"grid\" d=\"M{LEFT} {0}H{1}\"/><text x=\"{2}\" y=\"{0}\" text-anchor=\"end\" dy=\"4\">{3}</text>",
-                tenths(y(mark)),
-                WIDTH - RIGHT,
-                LEFT - 8,
-                self.up.say(mark)
+                "<path class=\"grid\" d=\"M{left} {0}H{end}\"/><text x=\"{1}\" y=\"{0}\" text-anchor=\"end\" dy=\"4\">{said}</text>",
+                tenths(y(*mark)),
+                left - GAP,
             );
         }
-        for mark in along.marks() {
+        let said = |mark: u64| self.along.say(mark);
+        for label in labels(&along.marks(), frame, &x, &said) {
             let _ = write!(
                 out,
-                "<path class=\"grid\" d=\"M{0} {bottom}v5\"/><text x=\"{0}\" y=\"{1}\" text-anchor=\"middle\">{2}</text>",
-                tenths(x(mark)),
+                "<path class=\"grid\" d=\"M{} {bottom}v5\"/>",
+                tenths(label.mark)
+            );
+            if !label.is_said {
+                continue;
+            }
+            let _ = write!(
+                out,
+                "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                tenths(label.middle),
                 bottom + 20,
-                self.along.say(mark)
+                label.text
             );
         }
         let place = |(along, up): (u64, u64)| format!("{} {}", tenths(x(along)), tenths(y(up)));
         for curve in self.curves {
             write_curve(&mut out, curve, &place);
         }
-        self.write_names(&mut out);
         out.push_str("</svg>");
         out
     }
 
-    fn ruler_along(&self) -> Ruler {
-        let values = self.curves.iter().flat_map(|curve| {
+    fn ruler_along(&self, length: u64) -> Ruler {
+        let values = self.curves.iter().chain(self.beside).flat_map(|curve| {
             let points = curve.points.iter().chain(&curve.dots).map(|point| point.0);
             points.chain(curve.bars.iter().map(|bar| bar.0))
         });
         let mut values = values.chain(self.shades.iter().map(|shade| shade.1));
-        let length = (WIDTH - LEFT - RIGHT) * 10;
         Ruler::new(self.along, self.along_scale, &mut values, length)
     }
 
     fn ruler_up(&self, length: u64) -> Ruler {
-        let mut values = self.curves.iter().flat_map(|curve| {
+        let mut values = self.curves.iter().chain(self.beside).flat_map(|curve| {
             let points = curve.points.iter().chain(&curve.dots).map(|point| point.1);
             let ranges = curve.band.iter().chain(&curve.bars);
             points.chain(ranges.flat_map(|range| [range.1, range.2]))
         });
         Ruler::new(self.up, self.up_scale, &mut values, length)
     }
-
-    /// The line of each name, and its distance from the left in the picture's units.
-    fn names(&self) -> Vec<(u64, u64)> {
-        let (mut line, mut at) = (0, 0);
-        let mut places = Vec::new();
-        for curve in self.curves {
-            let letters = u64::try_from(shown(&curve.name).chars().count()).unwrap_or(0);
-            let length = 50 + letters * LETTER;
-            if at > 0 && at + length > WIDTH {
-                (line, at) = (line + 1, 0);
-            }
-            places.push((line, at));
-            at += length;
-        }
-        places
-    }
-
-    fn lines_of_names(&self) -> u64 {
-        self.names().last().map_or(1, |(line, _)| line + 1)
-    }
-
-    fn write_names(&self, out: &mut String) {
-        for (curve, (line, at)) in self.curves.iter().zip(self.names()) {
-            let (middle, class) = (34 + line * NAMES, curve.look.class());
-            let sign = if curve.points.is_empty() && curve.band.is_empty() {
-                format!(
-                    "<circle class=\"dot {class}\" cx=\"{}\" cy=\"{middle}\" r=\"3\"/>",
-                    at + 9
-                )
-            } else {
-                format!("<path class=\"curve {class}\" d=\"M{at} {middle}h18\"/>")
-            };
-            let _ = write!(
-                out,
-                "{sign}<text x=\"{}\" y=\"{}\">{}</text>",
-                at + 24,
-                middle + 4,
-                escaped(&shown(&curve.name))
-            );
-        }
-    }
 }
 
-/// A name, or its beginning where it is too long.
-fn shown(name: &str) -> String {
-    let most = usize::try_from(LETTERS_MAX).unwrap_or(0);
-    match name.chars().count() > most {
-        true => name.chars().take(most - 1).chain(['…']).collect(),
-        false => name.to_owned(),
+/// A mark of the horizontal axis, in tenths of the drawing's units.
+struct Label {
+    mark: u64,
+    /// The middle of its text, which is beside the mark where the drawing ends.
+    middle: u64,
+    text: String,
+    is_said: bool,
+}
+
+/// Marks with their texts: of each so many one is said, so that no text reaches into the next.
+fn labels(
+    marks: &[u64],
+    frame: &Frame,
+    x: &dyn Fn(u64) -> u64,
+    said: &dyn Fn(u64) -> String,
+) -> Vec<Label> {
+    let half = |text: &str| letters(text) * frame.letter * 5;
+    let each = marks.iter().map(|mark| {
+        let (mark, text) = (x(*mark), said(*mark));
+        let middle = mark.min((frame.width * 10).saturating_sub(half(&text)));
+        let is_said = true;
+        Label {
+            mark,
+            middle,
+            text,
+            is_said,
+        }
+    });
+    let mut labels: Vec<Label> = each.collect();
+    let is_free = |step: &usize| {
+        let shown: Vec<&Label> = labels.iter().step_by(*step).collect();
+        { shown.iter().zip(shown.iter().skip(1)) }.all(|(one, next)| {
+            let room = half(&one.text) + half(&next.text) + 10 * GAP;
+            one.middle + room <= next.middle
+        })
+    };
+    let step = (1..labels.len()).find(is_free).unwrap_or(labels.len());
+    for (number, label) in labels.iter_mut().enumerate() {
+        label.is_said = number % step.max(1) == 0;
     }
+    labels
+}
+
+/// Curves with their signs and names; text of the page, which takes as many lines as it needs.
+fn legend(curves: &[Curve]) -> String {
+    let longest = curves.iter().map(|curve| letters(&curve.name)).max();
+    let mut out = format!(
+        "<p class=\"legend\" style=\"--letters:{}\">",
+        longest.unwrap_or(0)
+    );
+    for curve in curves {
+        let class = curve.look.class();
+        let sign = if curve.points.is_empty() && curve.band.is_empty() {
+            format!("<circle class=\"dot {class}\" cx=\"14\" cy=\"6\" r=\"3\"/>")
+        } else {
+            format!("<path class=\"curve {class}\" d=\"M0 6h28\"/>")
+        };
+        let _ = write!(
+            out,
+            "<span><svg class=\"sign\" viewBox=\"0 0 28 12\" aria-hidden=\"true\">{sign}</svg>{}</span>",
+            escaped(&curve.name)
+        );
+    }
+    out + "</p>"
+}
+
+fn letters(text: &str) -> u64 {
+    u64::try_from(text.chars().count()).unwrap_or(0)
 }
 
 fn write_curve(out: &mut String, curve: &Curve, place: &dyn Fn((u64, u64)) -> String) {
@@ -398,17 +496,67 @@ mod tests {
     }
 
     #[test]
-    fn texts_stay_in_their_place_and_many_names_take_lines() {
-        let curves: Vec<Curve> = (0..12)
-            .map(|number| {
-                Curve::new(
-                    format!("<b>{number}</b> of them all"),
-                    Look::Coloured(number),
-                )
-            })
-            .collect();
-        let svg = Picture::new("<script>", &curves, Axis::Count, Axis::Rate).svg();
-        assert!(!svg.contains("<script>") && !svg.contains("<b>"), "{svg}");
-        assert!(svg.contains("viewBox=\"0 0 760 348\""), "{svg}");
+    fn texts_stay_in_their_place() {
+        let curves = [Curve::new("<b>1</b> of them all", Look::Coloured(1))];
+        let picture = Picture::new("<script>", &curves, Axis::Count, Axis::Rate);
+        for html in [
+            picture.figure(),
+            Picture::panels("<script>", &[picture.clone()]),
+        ] {
+            assert!(
+                !html.contains("<script>") && !html.contains("<b>"),
+                "{html}"
+            );
+        }
+    }
+
+    #[test]
+    fn curves_of_one_picture_differ_without_colours_and_later_in_both() {
+        let classes = (0..COLOURS * COLOURS).map(|number| Look::Coloured(number).class());
+        let classes: std::collections::BTreeSet<String> = classes.collect();
+        assert_eq!(classes.len(), COLOURS * COLOURS);
+        let dashes = (0..COLOURS).map(|number| Look::Coloured(number).class());
+        let dashes = dashes.filter_map(|class| Some(class.split_once(' ')?.1.to_owned()));
+        let dashes: std::collections::BTreeSet<String> = dashes.collect();
+        assert_eq!(dashes.len(), COLOURS);
+    }
+
+    #[test]
+    fn texts_along_an_axis_do_not_reach_into_each_other_nor_over_the_end() {
+        for frame in [&BROAD, &SLIM] {
+            for count in [1_u64, 2, 7, 40] {
+                let marks: Vec<u64> = (0..count).collect();
+                let end = (frame.width - RIGHT) * 10;
+                let x = |mark: u64| 800 + scaled(mark, count - 1, end - 800);
+                let said = |_| "1,000 Mbit/s".to_owned();
+                let labels = labels(&marks, frame, &x, &said);
+                assert_eq!(labels.len(), marks.len());
+                let half = 12 * frame.letter * 5;
+                let said: Vec<u64> = { labels.iter() }
+                    .filter(|label| label.is_said)
+                    .map(|label| label.middle)
+                    .collect();
+                assert_eq!(said.first(), Some(&x(0)));
+                for pair in said.windows(2) {
+                    assert!(pair[0] + 2 * half < pair[1], "{said:?}");
+                }
+                assert!(said.iter().all(|middle| middle + half <= frame.width * 10));
+            }
+        }
+    }
+
+    #[test]
+    fn pictures_beside_each_other_have_one_legend_and_axes_of_one_length() {
+        let curve = |most: u64| [Curve::new("one", Look::Main).through(vec![(0, 0), (10, most)])];
+        let (low, high) = (curve(3), curve(300));
+        let mut panels =
+            [&low, &high].map(|curves| Picture::new("part", curves, Axis::Count, Axis::Count));
+        let all: Vec<Curve> = low.iter().chain(&high).cloned().collect();
+        for panel in &mut panels {
+            panel.beside = &all;
+        }
+        let html = Picture::panels("whole", &panels);
+        assert_eq!(html.matches("class=\"sign\"").count(), 1, "{html}");
+        assert_eq!(html.matches(">300</text>").count(), 2, "{html}");
     }
 }

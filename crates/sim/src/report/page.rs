@@ -118,12 +118,12 @@ fn over_time(shown: &Outcome) -> String {
         Axis::Time,
         Axis::Count,
     )
-    .svg()
+    .figure()
 }
 
 fn in_stores(shown: &Outcome) -> String {
     let curves = [course(shown, "stored", Look::Main, |it| it.octets)];
-    Picture::new("Octets in all stores", &curves, Axis::Time, Axis::Octets).svg()
+    Picture::new("Octets in all stores", &curves, Axis::Time, Axis::Octets).figure()
 }
 
 fn delays(shown: &Outcome) -> String {
@@ -139,5 +139,5 @@ fn delays(shown: &Outcome) -> String {
     let points = points.map(|(part, delay)| (microseconds(*delay), share(part)));
     let curves = [Curve::new("delivered", Look::Main).through(points.collect())];
     let title = "Delay: share of the payloads that were delivered within a time";
-    Picture::new(title, &curves, Axis::Time, Axis::Share).svg()
+    Picture::new(title, &curves, Axis::Time, Axis::Share).figure()
 }

@@ -126,5 +126,5 @@ pub(crate) fn delays(runs: &[&Summary]) -> String {
     let mut curve = Curve::new(name, Look::Main).through(points);
     curve.band = band;
     let title = "Delay: share of the payloads that were delivered within a time, of all seeds";
-    Picture::new(title, &[curve], Axis::Time, Axis::Share).svg()
+    Picture::new(title, &[curve], Axis::Time, Axis::Share).figure()
 }

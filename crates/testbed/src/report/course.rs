@@ -26,7 +26,7 @@ pub(crate) fn of_run(course: &Course) -> String {
         if curves.iter().any(|curve| !curve.points.is_empty()) {
             let mut picture = Picture::new(title, curves, Axis::Time, up);
             picture.shades = &shades;
-            out += &picture.svg();
+            out += &picture.figure();
         }
     };
     if !course.payloads.is_empty() {
@@ -159,7 +159,7 @@ pub(crate) fn delays(study: &Study) -> String {
         return String::new();
     }
     let title = "Delay: share of the payloads that were delivered within a time";
-    let mut out = Picture::new(title, &curves, Axis::Time, Axis::Share).svg();
+    let mut out = Picture::new(title, &curves, Axis::Time, Axis::Share).figure();
     if shown.len() < all {
         let names = shown.iter().map(|cell| escaped(&curve_name(study, cell)));
         let names = names.collect::<Vec<_>>();

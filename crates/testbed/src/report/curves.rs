@@ -7,7 +7,7 @@ use super::measure::placed;
 use super::statistics::Spread;
 use super::study::{Cell, Others, Question, Study};
 use super::worth::{axis_of, worth};
-use super::{doubt, limit};
+use super::{doubt, limit, panels};
 use crate::results::Backend;
 
 /// The part by which means differ that are called the same.
@@ -97,6 +97,7 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
             curve.bars.push((at, placed(up, low), placed(up, high)));
         }
     }
+    let own = curves.len();
     curves.extend(of_others(question, points, &along, up));
     for curve in &mut curves {
         curve.points.sort_by_key(|point| point.0);
@@ -114,10 +115,14 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
         }
     };
     let title = format!("{}, by {x}", capital(&study.y.to_string()));
-    let mut picture = Picture::new(&title, &curves, along.axis, up);
-    picture.along_scale = scale(question.log_x && along.axis != Axis::Name);
-    picture.up_scale = scale(question.log_y);
-    let mut out = picture.svg();
+    let mut whole = Picture::new(&title, &curves, along.axis, up);
+    whole.along_scale = scale(question.log_x && along.axis != Axis::Name);
+    whole.up_scale = scale(question.log_y);
+    let keys = panels::keys(points, |group| named(question, group));
+    let mut out = match own > panels::CURVES_MAX {
+        true => panels::figure(&whole, &keys),
+        false => whole.figure(),
+    };
     if along.axis == Axis::Name {
         let names = (1..).zip(&along.names);
         let names = names.map(|(number, name)| format!("{number}: {}", escaped(name)));
@@ -216,16 +221,31 @@ fn sources(others: &[Others]) -> String {
     format!("<p class=\"note\">The paper's numbers are from {words}.</p>")
 }
 
+/// The keys that make curves, in the order in which points name them: a column of each.
+pub(crate) fn keys<'a>(points: &'a [Point<'_>]) -> Vec<&'a str> {
+    let mut keys: Vec<&str> = Vec::new();
+    for (key, _) in points.iter().flat_map(|point| &point.cell.keys) {
+        if !keys.contains(&key.as_str()) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+/// The value that a cell has of a key; nothing if it has none.
+pub(crate) fn value<'a>(cell: &'a Cell<'_>, key: &str) -> &'a str {
+    let found = cell.keys.iter().find(|(name, _)| name == key);
+    found.map_or("", |(_, value)| value)
+}
+
 /// The table: every point with its spread, what others found there, and what limited it.
 pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
     let question = &study.question;
     let reading = study.y.reading(&study.runs);
     let others = !question.others.is_empty();
     let mut columns = vec![question.x.clone().unwrap_or_else(|| "all runs".to_owned())];
-    let grouped = points.iter().any(|point| !point.cell.group.is_empty());
-    if grouped {
-        columns.push(question.group_by.clone().unwrap_or_else(|| "of".to_owned()));
-    }
+    let keys = keys(points);
+    columns.extend(keys.iter().map(|key| (*key).to_owned()));
     let measured = study.y.to_string();
     columns.extend([measured.as_str(), "±, 95 %", "σ", "least", "most", "runs"].map(str::to_owned));
     if others {
@@ -238,9 +258,10 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
     let mut list = List::new(&columns);
     for point in points {
         let mut cells = vec![text(escaped(&point.cell.x))];
-        if grouped {
-            cells.push(text(escaped(&point.cell.group)));
-        }
+        cells.extend(
+            keys.iter()
+                .map(|key| text(escaped(value(&point.cell, key)))),
+        );
         let or = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |it| reading.said(it));
         let spread = point.spread.as_ref();
         cells.extend(

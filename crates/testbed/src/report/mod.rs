@@ -17,6 +17,7 @@ mod line;
 mod measure;
 mod named;
 mod page;
+mod panels;
 mod processors;
 mod repetition;
 mod several;

@@ -2,7 +2,7 @@
 
 use dhow_page::{List, escaped, text, words};
 
-use super::curves::{Point, paper_of};
+use super::curves::{Point, keys, paper_of, value};
 use super::limit;
 use super::measure::Measure;
 use super::study::{Cell, Study};
@@ -14,11 +14,9 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
         return String::new();
     }
     let others = !question.others.is_empty();
-    let grouped = points.iter().any(|point| !point.cell.group.is_empty());
     let mut columns = vec![question.x.clone().unwrap_or_else(|| "all runs".to_owned())];
-    if grouped {
-        columns.push(question.group_by.clone().unwrap_or_else(|| "of".to_owned()));
-    }
+    let keys = keys(points);
+    columns.extend(keys.iter().map(|key| (*key).to_owned()));
     columns.push(study.y.to_string());
     columns.extend(others.then(|| "the paper".to_owned()));
     columns.extend(question.table.iter().map(ToString::to_string));
@@ -28,9 +26,7 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
     for point in points {
         let cell = &point.cell;
         let mut cells = vec![text(escaped(&cell.x))];
-        if grouped {
-            cells.push(text(escaped(&cell.group)));
-        }
+        cells.extend(keys.iter().map(|key| text(escaped(value(cell, key)))));
         let reading = study.y.reading(&study.runs);
         cells.push(text(in_the_mean(study, &study.y, cell)));
         if others {

@@ -234,12 +234,17 @@ pub struct Study {
     pub manifest: serde_json::Value,
 }
 
+/// The key of curves that differ in where they ran.
+const BACKEND: &str = "backend";
+
 /// Runs that differ only in their seed.
 pub(crate) struct Cell<'a> {
     /// The value along; nothing where nothing goes along.
     pub(crate) x: String,
     /// The name of its curve.
     pub(crate) group: String,
+    /// The keys that make its curve, with their values.
+    pub(crate) keys: Vec<(String, String)>,
     /// The runs that came to their end.
     pub(crate) runs: Vec<&'a Told>,
 }
@@ -337,39 +342,48 @@ impl Study {
         value.unwrap_or_default().to_owned()
     }
 
-    /// The curve of a run.
-    pub(crate) fn group_of(&self, told: &Told) -> String {
-        let mut parts = Vec::new();
+    /// The keys that make the curve of a run, with their values.
+    fn keys_of(&self, told: &Told) -> Vec<(String, String)> {
         let along = self.question.x.as_deref();
-        match self.question.group_by.as_deref() {
-            Some(key) => parts.extend(told.run.point.value(key).map(str::to_owned)),
-            // Without the other swept keys in the name, runs with different values of them would be one point.
-            None => {
-                let others = told
-                    .run
-                    .point
-                    .0
-                    .iter()
-                    .filter(|it| Some(it.0.as_str()) != along);
-                parts.extend(others.map(|(key, value)| format!("{key} = {value}")));
-            }
-        }
+        let is_key = |key: &str| match self.question.group_by.as_deref() {
+            Some(asked) => key == asked,
+            // Without the other swept keys, runs with different values of them would be one point.
+            None => Some(key) != along,
+        };
+        let keys = told.run.point.0.iter();
+        let mut keys: Vec<_> = keys.filter(|(key, _)| is_key(key)).cloned().collect();
         if self.backends().len() > 1 {
-            parts.push(told.run.backend.to_string());
+            keys.push((BACKEND.to_owned(), told.run.backend.to_string()));
         }
-        parts.join(", ")
+        keys
+    }
+
+    /// The name of the curve of some keys.
+    fn group_named(&self, keys: &[(String, String)]) -> String {
+        let is_asked = self.question.group_by.is_some();
+        let parts = keys.iter().map(|(key, value)| match is_asked {
+            false if key != BACKEND => format!("{key} = {value}"),
+            _ => value.clone(),
+        });
+        parts.collect::<Vec<_>>().join(", ")
     }
 
     /// All cells, by curve and then along it, each in the order in which the sweep names them.
     pub(crate) fn cells(&self) -> Vec<Cell<'_>> {
         let mut cells: Vec<Cell<'_>> = Vec::new();
         for told in &self.runs {
-            let (x, group) = (self.x_of(told), self.group_of(told));
+            let (x, keys) = (self.x_of(told), self.keys_of(told));
+            let group = self.group_named(&keys);
             let whole = told.run.status == Status::Done;
             let runs = if whole { vec![told] } else { Vec::new() };
             match cells.iter_mut().find(|it| it.x == x && it.group == group) {
                 Some(cell) => cell.runs.extend(runs),
-                None => cells.push(Cell { x, group, runs }),
+                None => cells.push(Cell {
+                    x,
+                    group,
+                    keys,
+                    runs,
+                }),
             }
         }
         let mut groups: Vec<String> = Vec::new();

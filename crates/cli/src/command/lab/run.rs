@@ -152,7 +152,9 @@ impl Run {
         interrupt::allow_longer();
         interrupt::say_at_end(|| "`dhow lab down --all` removes what is left".to_owned());
         let (mut failed, mut shown) = (0_u64, Vec::new());
-        let mut processors = Processors::new(&out.join("processor"), this_program()?, check, BUILD);
+        let places = planned.iter().map(|(_, place, ..)| place.as_path());
+        let place = processors_place(&out, places);
+        let mut processors = Processors::new(&place, this_program()?, check, BUILD);
         for (path, place, plan, commands) in planned {
             let study = Study::new(&path, plan, &settings, commands, self.results(&place)?);
             failed += self.run_study(&study, &mut processors, common)?;
@@ -402,6 +404,16 @@ impl Run {
     }
 }
 
+/// The directory of what is measured of processors, which no scenario's results have.
+fn processors_place<'a>(out: &Path, taken: impl Iterator<Item = &'a Path>) -> PathBuf {
+    let taken: Vec<&Path> = taken.collect();
+    let mut name = "processor".to_owned();
+    while taken.contains(&out.join(&name).as_path()) {
+        name.push('s');
+    }
+    out.join(name)
+}
+
 /// The program that this is, for nodes.
 fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe()
@@ -435,4 +447,26 @@ fn line(run: &Ran) -> String {
         quantity::size(run.delivered_octets),
         quantity::elapsed(Duration::try_from_secs_f64(run.duration_s).unwrap_or_default()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_named_processor_has_its_directory_to_itself() {
+        let of = |names: &[&str]| {
+            let taken: Vec<PathBuf> = names
+                .iter()
+                .map(|name| Path::new("out").join(name))
+                .collect();
+            processors_place(Path::new("out"), taken.iter().map(PathBuf::as_path))
+        };
+        assert_eq!(of(&["4-processor"]), Path::new("out/processor"));
+        assert_eq!(of(&["processor"]), Path::new("out/processors"));
+        assert_eq!(
+            of(&["processor", "processors"]),
+            Path::new("out/processorss")
+        );
+    }
 }
