@@ -116,7 +116,7 @@ class House(unittest.TestCase):
         self.assertEqual({file: called & set(left) for file, called in left.items()}, {}, "files whose methods call each other in a circle")
 
     def test_fields_of_the_values_of_a_node_are_private(self) -> None:
-        for value in ["forwarding", "adjacencies", "delivery"]:
+        for value in ["held", "forwarding", "adjacencies", "delivery"]:
             text = (ROOT / f"crates/node/src/{value}/mod.rs").read_text()
             found = re.search(rf"^pub\(crate\) struct {value.capitalize()} \{{\n(.*?)^\}}", text, re.MULTILINE | re.DOTALL)
             self.assertIsNotNone(found, value)

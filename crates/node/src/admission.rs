@@ -59,7 +59,7 @@ impl Node {
         // RFC 9171 4.2.3: a bundle without source is not identified by its creation timestamp, which
         // another node may have given out as well.
         if !id.source.is_null()
-            && let Some(source) = self.held.endpoints.find(&id.source)
+            && let Some(source) = self.held.endpoints().find(&id.source)
         {
             let identity = Identity {
                 source,
@@ -70,7 +70,7 @@ impl Node {
                 fragment: None,
                 ..identity
             };
-            if let Some(key) = self.held.bundles.find(&identity)
+            if let Some(key) = self.held.find(&identity)
                 && self.meet_copy(now, key, hops)? == Copy::Held
             {
                 self.forwarding.copy_known(&self.adjacencies, key, stream);
@@ -78,8 +78,8 @@ impl Node {
                 return Ok(Admission::Known);
             }
             let delivered = Some(Recollection::Delivered);
-            let recollection = self.held.removed.recall(&identity, now.monotonic);
-            let has_whole = || self.held.removed.recall(&whole, now.monotonic) == delivered;
+            let recollection = self.held.removed().recall(&identity, now.monotonic);
+            let has_whole = || self.held.removed().recall(&whole, now.monotonic) == delivered;
             if recollection == delivered
                 || (id.fragment.is_some()
                     && !planted(Mutant::FragmentOfDeliveredTaken)
@@ -135,17 +135,20 @@ impl Node {
             total_octets,
         });
         let remaining_ms = header.primary.lifetime_ms.saturating_sub(age_ms);
-        let source = self.held.endpoints.acquire(&id.source);
+        let source = self.held.endpoints_mut().acquire(&id.source);
         // Reports go to the source, most often.
         let report_to = match header.primary.report_to == id.source {
-            true => self.held.endpoints.retain(source),
-            false => self.held.endpoints.acquire(&header.primary.report_to),
+            true => self.held.endpoints_mut().retain(source),
+            false => self.held.endpoints_mut().acquire(&header.primary.report_to),
         };
         let entry = NewEntry {
             source,
-            destination: self.held.endpoints.acquire(&header.primary.destination),
+            destination: self
+                .held
+                .endpoints_mut()
+                .acquire(&header.primary.destination),
             report_to,
-            previous: Some(self.held.endpoints.retain(from)),
+            previous: Some(self.held.endpoints_mut().retain(from)),
             creation: id.creation,
             fragment,
             flags: kept_flags(header),
@@ -163,7 +166,7 @@ impl Node {
             returns,
             hops,
         };
-        Ok(Admission::New(self.held.bundles.insert(entry)))
+        Ok(Admission::New(self.held.bundles_mut().insert(entry)))
     }
 
     fn duplicate(&mut self, id: dhow_bundle::BundleId) {
@@ -179,10 +182,10 @@ impl Node {
             // The copy is better than what is here: it is taken when it comes again.
             self.delete(now, key, Removal::Deleted, None);
         }
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return Ok(Copy::Gone);
         };
-        let remote = self.held.endpoints.locality(entry.destination()) == Locality::Remote;
+        let remote = self.held.endpoints().locality(entry.destination()) == Locality::Remote;
         let (state, removal) = (entry.state(), entry.removal());
         let is_taken = removal != Removal::Deleted && was_never_here(hops, entry.hops());
         match state {
@@ -206,7 +209,7 @@ impl Node {
             _ => {
                 // The copy ends here, so that the bundle is what is left of it as well: wherever the copy was, it is known for one that
                 // has gone further.
-                if let Some(entry) = self.held.bundles.entry_mut(key) {
+                if let Some(entry) = self.held.entry_mut(key) {
                     entry.set_hops(entry.hops().max(hops));
                 }
                 Ok(Copy::Held)
@@ -238,7 +241,7 @@ impl Node {
             ));
         }
         if neighbour.policy.relay == Enabled::No
-            && self.held.endpoints.locality_of(destination) == Locality::Remote
+            && self.held.endpoints().locality_of(destination) == Locality::Remote
         {
             return Err(Refused::not_acceptable(
                 "this link does not relay to other nodes",

@@ -55,7 +55,7 @@ impl Node {
         let payload = octets.slice(start..end);
         match self
             .held
-            .endpoints
+            .endpoints()
             .local()
             .locality(&header.primary.destination)
         {
@@ -67,14 +67,14 @@ impl Node {
 
     /// Deliver a bundle whose commit is on its way, unless others for the same endpoint are to come before it.
     fn deliver_before_sync(&mut self, now: Now, key: BundleKey, payload: Bytes) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         let endpoint = entry.destination();
         if self
             .forwarding
             .queues()
-            .first_of(&self.held.bundles, endpoint, |_| true)
+            .first_of(self.held.bundles(), endpoint, |_| true)
             .is_some()
             || !self.forwarding.is_first(&self.held, key)
             || self.held.was_delivered(now, key)

@@ -57,7 +57,7 @@ impl Node {
         self.drop_reactive(now, key);
         self.held.end_arrival(key);
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);
-        if let Some(entry) = self.held.bundles.entry_mut(key) {
+        if let Some(entry) = self.held.entry_mut(key) {
             entry.set_removal(Removal::Deleted);
         }
         self.outbox.store(StoreCommand::Abandon { key });
@@ -66,7 +66,7 @@ impl Node {
     /// Give up a reception that is not complete for another copy of the bundle: its session may have died
     /// without a word. False when it is complete.
     pub(crate) fn interrupt(&mut self, now: Now, key: BundleKey) -> bool {
-        let origin = self.held.arrivals.get(key).map(|arrival| arrival.origin);
+        let origin = self.held.arrivals().get(key).map(|arrival| arrival.origin);
         let Some(Origin::Neighbour { stream, transfer }) = origin else {
             return false;
         };
@@ -81,7 +81,7 @@ impl Node {
         }
         self.end_reactive(now, key, reception.incoming());
         self.abandon(now, key);
-        self.held.bundles.disown(key);
+        self.held.bundles_mut().disown(key);
         let why = "another copy of the bundle is coming".into();
         self.refuse(
             now,
@@ -103,17 +103,17 @@ impl Node {
         stream: StreamId,
         id: &BundleId,
     ) {
-        if self.held.reactive.is_empty() || id.fragment.is_none() {
+        if self.held.reactive().is_empty() || id.fragment.is_none() {
             return;
         }
-        let Some(source) = self.held.endpoints.find(&id.source) else {
+        let Some(source) = self.held.endpoints().find(&id.source) else {
             return;
         };
-        let older = self.held.reactive.keys().copied().find(|key| {
-            let is_same = self.held.bundles.entry(*key).is_some_and(|entry| {
+        let older = self.held.reactive().keys().copied().find(|key| {
+            let is_same = self.held.entry(*key).is_some_and(|entry| {
                 (entry.source(), entry.creation(), entry.previous()) == (source, id.creation, Some(from))
             });
-            let origin = self.held.arrivals.get(*key).map(|arrival| arrival.origin);
+            let origin = self.held.arrivals().get(*key).map(|arrival| arrival.origin);
             is_same && matches!(origin, Some(Origin::Neighbour { stream: other, .. }) if other != stream)
         });
         if let Some(key) = older {
@@ -142,14 +142,14 @@ impl Node {
             self.abandon(now, incoming.key);
             if is_sent_once {
                 // A copy that came while this is removed would be refused, and nobody would send it again.
-                self.held.bundles.disown(incoming.key);
+                self.held.bundles_mut().disown(incoming.key);
             }
         }
     }
 
     /// Refuse a bundle that is coming in, as an operator wants; false where it is not.
     pub(crate) fn drop_arrival(&mut self, now: Now, key: BundleKey) -> bool {
-        let origin = self.held.arrivals.get(key).map(|arrival| arrival.origin);
+        let origin = self.held.arrivals().get(key).map(|arrival| arrival.origin);
         let Some(Origin::Neighbour { stream, transfer }) = origin else {
             return false;
         };

@@ -168,19 +168,19 @@ impl Node {
         reason: u64,
         time: Option<DtnTime>,
     ) -> bool {
-        let known = self.held.endpoints.find(&subject.report_to);
+        let known = self.held.endpoints().find(&subject.report_to);
         let is_open =
             known.is_some_and(|it| self.reporting.collections.by_report_to.contains_key(&it));
         if !is_open && !self.reporting.report_rate.take(now.monotonic) {
             return false;
         }
-        let report_to = self.held.endpoints.acquire(&subject.report_to);
+        let report_to = self.held.endpoints_mut().acquire(&subject.report_to);
         if is_open {
             // The collection has counted it.
-            self.held.endpoints.release(report_to);
+            self.held.endpoints_mut().release(report_to);
         }
         let report = Report {
-            source: self.held.endpoints.acquire(&subject.id.source),
+            source: self.held.endpoints_mut().acquire(&subject.id.source),
             kind,
             reason,
             fragment: subject.id.fragment,
@@ -229,7 +229,7 @@ impl Node {
         };
         let (count, lifetime_ms) = (collection.reports.len(), collection.lifetime_ms);
         let news = collection.reports.get(collection.written..).unwrap_or(&[]);
-        let record = encode(&self.held.endpoints, news);
+        let record = encode(self.held.endpoints(), news);
         // Without room, the reports are still tried when the collection is sent.
         let Some(key) = self.write_record(now, report_to, lifetime_ms, record) else {
             return;
@@ -249,7 +249,7 @@ impl Node {
         record: Bytes,
     ) -> Option<BundleKey> {
         let parcel = Parcel {
-            report_to: self.held.endpoints.id(report_to).clone(),
+            report_to: self.held.endpoints().id(report_to).clone(),
             lifetime_ms,
             record,
         };
@@ -272,7 +272,7 @@ impl Node {
             && collection.parts.len() == 1
             && collection.written == collection.reports.len();
         let whole = (!is_told).then(|| {
-            let record = encode(&self.held.endpoints, &collection.reports);
+            let record = encode(self.held.endpoints(), &collection.reports);
             self.write_record(now, report_to, collection.lifetime_ms, record)
         });
         let fate = match whole {
@@ -301,9 +301,9 @@ impl Node {
             }
         }
         for report in &collection.reports {
-            self.held.endpoints.release(report.source);
+            self.held.endpoints_mut().release(report.source);
         }
-        self.held.endpoints.release(report_to);
+        self.held.endpoints_mut().release(report_to);
     }
 
     fn count_collected(&mut self, reports: u64) {

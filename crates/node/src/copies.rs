@@ -22,9 +22,8 @@ impl Node {
         let peer = self.adjacencies.peer_of(stream);
         let destination = self
             .held
-            .bundles
             .entry(key)
-            .map(|entry| self.held.endpoints.id(entry.destination()));
+            .map(|entry| self.held.endpoints().id(entry.destination()));
         let acknowledges = self.adjacencies.neighbour(stream);
         let acknowledges = acknowledges.is_some_and(|it| !it.session.is_datagrams());
         let is_there = acknowledges && destination.is_some_and(|it| it.node_id() == peer);

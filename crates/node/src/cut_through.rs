@@ -37,7 +37,7 @@ impl Node {
             return false;
         };
         self.held.advance(&mut self.outbox, key, Trigger::Taken);
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return false;
         };
         match pass {
@@ -111,7 +111,7 @@ impl Node {
             }
         };
         // The store refused its end, and has none of its octets. Its abandonment may wait long for an application.
-        self.held.backlog.release(key);
+        self.held.backlog_mut().release(key);
         self.forwarding
             .set_cut_through(key, CutThrough::Orphaned(orphan));
         if let Some(
@@ -139,15 +139,13 @@ impl Node {
             }
             _ => Removal::Deleted,
         };
-        let Some(entry) = self.held.bundles.entry_mut(key) else {
+        let Some(entry) = self.held.entry_mut(key) else {
             return;
         };
         entry.set_removal(removal);
+        let (source, creation) = (entry.source(), entry.creation());
         if let Orphan::Request(stream, request) = orphan {
-            let created = (
-                self.held.endpoints.id(entry.source()).clone(),
-                entry.creation(),
-            );
+            let created = (self.held.endpoints().id(source).clone(), creation);
             let outcome = match removal {
                 Removal::Forwarded => Ok(created),
                 _ => Err(ApiRefusal::NoResources(
@@ -158,7 +156,7 @@ impl Node {
             self.delivery
                 .transmission_done(&mut self.attention, now, stream, request, outcome);
         }
-        let entry = self.held.bundles.entry(key);
+        let entry = self.held.entry(key);
         let delivered = entry
             .filter(|it| it.removal() == Removal::Delivered && !planted(Mutant::OrphanForgotten));
         let remember = delivered.map(|it| (self.held.bundle_id(it), dtn_expiry(it.expires(), now)));

@@ -20,7 +20,7 @@ impl Node {
 
     /// Whether a bundle has expired whose turn to be deleted has not come: it is, and goes nowhere.
     pub(crate) fn has_expired(&mut self, now: Now, key: BundleKey) -> bool {
-        let expires = self.held.bundles.entry(key).map(|entry| entry.expires());
+        let expires = self.held.entry(key).map(|entry| entry.expires());
         let has_expired = expires.is_some_and(|at| at <= now.monotonic);
         if has_expired {
             self.expire(now, key);
@@ -31,8 +31,8 @@ impl Node {
     /// Delete a bundle for a reason, as soon as nobody is busy with it.
     pub(crate) fn delete_or_mark(&mut self, now: Now, key: BundleKey, reason: u8) {
         // A fragment of a whole goes the way of the whole.
-        let key = self.held.reassembly.stand_in(key).unwrap_or(key);
-        let Some(entry) = self.held.bundles.entry_mut(key) else {
+        let key = self.held.reassembly().stand_in(key).unwrap_or(key);
+        let Some(entry) = self.held.entry_mut(key) else {
             return;
         };
         match entry.state() {
@@ -57,7 +57,7 @@ impl Node {
         removal: Removal,
         reason: Option<u64>,
     ) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         if entry.state() == State::Deleting {
@@ -75,17 +75,17 @@ impl Node {
         }
         self.held.release_moved(&mut self.outbox, key);
         self.forwarding.withdraw(&mut self.held, key);
-        let whole = self.held.reassembly.parts(key).is_some();
-        for member in self.held.reassembly.dissolve(key) {
+        let whole = self.held.reassembly().parts(key).is_some();
+        for member in self.held.reassembly_mut().dissolve(key) {
             self.delete(now, member, removal, None);
         }
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);
-        let Some(entry) = self.held.bundles.entry_mut(key) else {
+        let Some(entry) = self.held.entry_mut(key) else {
             return;
         };
         entry.set_removal(removal);
         let expires = entry.expires();
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         let remember = (removal == Removal::Delivered && !planted(Mutant::ConfirmationNotKept))
@@ -97,51 +97,45 @@ impl Node {
                 }
                 (id, dtn_expiry(expires, now))
             });
+        let (destination, identity) = (entry.destination(), entry.identity());
         if whole && removal == Removal::Delivered {
             let identity = Identity {
                 fragment: None,
-                ..entry.identity()
+                ..identity
             };
-            let source = self.held.endpoints.retain(identity.source);
+            let source = self.held.endpoints_mut().retain(identity.source);
             let identity = Identity { source, ..identity };
-            let (endpoints, now) = (&mut self.held.endpoints, now.monotonic);
             self.held
-                .removed
-                .insert(now, endpoints, identity, expires, removal, (0, None));
+                .remember(now.monotonic, identity, expires, removal, (0, None));
         }
-        self.forwarding.forget(entry.destination(), key);
+        self.forwarding.forget(destination, key);
         self.reporting
             .store_behind_reports(&mut self.outbox, StoreCommand::Delete { key, remember });
     }
 
     /// A deletion is durable.
     pub(crate) fn deleted(&mut self, now: Now, key: BundleKey) {
-        self.held.backlog.release(key);
-        let Some(entry) = self.held.bundles.remove(key) else {
+        self.held.backlog_mut().release(key);
+        let Some(entry) = self.held.bundles_mut().remove(key) else {
             return;
         };
         self.held.note_anonymous(now, &entry);
         if !planted(Mutant::RoomOfDeletedKept) {
-            self.held.sharing.release(key);
+            self.held.end_sharing(key);
         }
         self.reporting.collections.forget(key);
-        self.held.endpoints.release(entry.destination());
-        self.held.endpoints.release(entry.report_to());
+        self.held.endpoints_mut().release(entry.destination());
+        self.held.endpoints_mut().release(entry.report_to());
         if let Some(previous) = entry.previous() {
-            self.held.endpoints.release(previous);
+            self.held.endpoints_mut().release(previous);
         }
         match entry.removal() {
-            Removal::Deleted => self.held.endpoints.release(entry.source()),
+            Removal::Deleted => self.held.endpoints_mut().release(entry.source()),
             removal => {
                 let identity = entry.identity();
-                self.held.removed.insert(
-                    now.monotonic,
-                    &mut self.held.endpoints,
-                    identity,
-                    entry.expires(),
-                    removal,
-                    (entry.returns(), entry.hops()),
-                );
+                let returned = (entry.returns(), entry.hops());
+                self.held
+                    .remember(now.monotonic, identity, entry.expires(), removal, returned);
             }
         }
     }
@@ -155,10 +149,10 @@ impl Node {
 
     /// Say that a bundle is delivered to whoever wants to know.
     pub(crate) fn tell_delivered(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
-        let whole = self.held.reassembly.parts(key).is_some();
+        let whole = self.held.reassembly().parts(key).is_some();
         let (mut subject, mut id) = (
             self.held
                 .reported(&self.config, entry, ReportKind::Delivered),
@@ -175,7 +169,7 @@ impl Node {
             self.report(now, &subject, ReportKind::Delivered, 0);
         }
         if let Some(id) = id {
-            let endpoint = self.held.endpoints.id(destination).clone();
+            let endpoint = self.held.endpoints().id(destination).clone();
             self.outbox.occurred(Occurrence::Delivered {
                 id,
                 endpoint,
@@ -186,18 +180,18 @@ impl Node {
 
     /// Fragments that came beside a bundle which is delivered have nothing to wait for.
     pub(crate) fn delete_rest(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         let unit = UnitId::of(entry);
         // RFC 9171 4.2.3: without a source they are another bundle's.
-        if self.held.endpoints.id(entry.source()).is_null() {
+        if self.held.endpoints().id(entry.source()).is_null() {
             return;
         }
         if planted(Mutant::FragmentsLeftBehind) {
             return;
         }
-        for fragment in self.held.reassembly.take(&unit) {
+        for fragment in self.held.reassembly_mut().take(&unit) {
             self.delete(now, fragment, Removal::Deleted, None);
         }
     }

@@ -59,13 +59,13 @@ impl Node {
         let has_subscriber = |it: &Registration| !it.subscribers.is_empty();
         let registration = self.delivery.registrations().get(endpoint);
         // Half of them are asked for at a time, so that this is not looked at for each confirmation.
-        if !registration.is_some_and(has_subscriber) || self.held.verifying.len() > VERIFYING_LOW {
+        if !registration.is_some_and(has_subscriber) || self.held.verifications() > VERIFYING_LOW {
             return;
         }
         while let Some(key) =
             self.forwarding
                 .queues()
-                .first_of(&self.held.bundles, endpoint, |_| true)
+                .first_of(self.held.bundles(), endpoint, |_| true)
         {
             if !self.held.may_verify(key) || !self.held.is_stale(now, key) {
                 return;
@@ -78,10 +78,10 @@ impl Node {
 
     fn deliver_next(&mut self, now: Now, endpoint: EndpointIndex) {
         while let Some(stream) = self.delivery.subscriber_with_room(endpoint) {
-            let Some(key) = self
-                .forwarding
-                .queues()
-                .first_of(&self.held.bundles, endpoint, |_| true)
+            let Some(key) =
+                self.forwarding
+                    .queues()
+                    .first_of(self.held.bundles(), endpoint, |_| true)
             else {
                 return;
             };

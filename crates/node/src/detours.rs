@@ -24,7 +24,7 @@ impl Node {
         let obstacles =
             self.forwarding
                 .queues()
-                .obstacles(&self.held.bundles, &neighbour.hops, best, |key| {
+                .obstacles(self.held.bundles(), &neighbour.hops, best, |key| {
                     self.forwarding.may_go(&self.held, neighbour, key)
                         || self.forwarding.is_sent(&self.held, key)
                             && self
@@ -48,7 +48,7 @@ impl Node {
         let detour = self
             .forwarding
             .detour(&self.held, &self.adjacencies, key, octets);
-        if let Some(entry) = self.held.bundles.entry_mut(key) {
+        if let Some(entry) = self.held.entry_mut(key) {
             entry.detour = detour.unwrap_or(0);
         }
         match detour {

@@ -16,10 +16,10 @@ use crate::node::Node;
 impl Node {
     /// RFC 9171 5.3: deliver it here or forward it.
     pub(crate) fn dispatch(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
-        let locality = self.held.endpoints.locality(entry.destination());
+        let locality = self.held.endpoints().locality(entry.destination());
         if locality == Locality::Remote {
             if let Some(duration) = return_delay(entry.returns()) {
                 self.retry_after(now, key, duration);
@@ -34,7 +34,7 @@ impl Node {
             }
             return;
         }
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         if self.held.other_whole(key).is_some() {
@@ -52,14 +52,14 @@ impl Node {
         };
         // Its deletion may not be durable yet.
         let is_leaving = || {
-            let whole = self.held.bundles.find(&whole);
-            let whole = whole.and_then(|key| self.held.bundles.entry(key));
+            let whole = self.held.find(&whole);
+            let whole = whole.and_then(|key| self.held.entry(key));
             whole.is_some_and(|it| {
                 it.state() == State::Deleting && it.removal() == Removal::Delivered
             })
         };
         let is_delivered = is_leaving()
-            || self.held.removed.recall(&whole, now.monotonic) == Some(Recollection::Delivered);
+            || self.held.removed().recall(&whole, now.monotonic) == Some(Recollection::Delivered);
         if is_delivered && !planted(Mutant::FragmentOfDeliveredTaken) {
             // The whole came another way while this was on its way here.
             self.delete(now, key, Removal::Deleted, None);
@@ -68,7 +68,7 @@ impl Node {
         // RFC 9171 5.9: a fragment waits until the whole is there.
         self.held
             .advance(&mut self.outbox, key, Trigger::PartOfUnit);
-        if let Some(head) = self.held.reassembly.add(unit, range, key) {
+        if let Some(head) = self.held.reassembly_mut().add(unit, range, key) {
             self.outbox.counters.reassembled += 1;
             self.unit_whole(now, head, locality);
         }
@@ -108,15 +108,14 @@ impl Node {
 
     /// A bundle has rested, or what it rested for has come.
     pub(crate) fn wake(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         let State::AwaitingRetry { until } = entry.state() else {
             return;
         };
-        let locality = self.held.endpoints.locality(entry.destination());
-        self.held.retries.remove(&(until, key));
-        self.held.verifying.remove(&key);
+        let locality = self.held.endpoints().locality(entry.destination());
+        self.held.end_retry(until, key);
         self.held.advance(&mut self.outbox, key, Trigger::Woken);
         match locality {
             Locality::Echo | Locality::Perf | Locality::Administrative => {

@@ -16,7 +16,7 @@ use crate::sending::PendingRead;
 impl Node {
     /// A bundle for the echo service is whole: read its header blocks.
     pub(crate) fn echo(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         if !self.held.wants_answer(entry) {
@@ -49,7 +49,6 @@ impl Node {
     ) {
         if !self
             .held
-            .bundles
             .entry(key)
             .is_some_and(|it| self.held.wants_answer(it))
             || !self
@@ -90,7 +89,7 @@ impl Node {
     }
 
     fn reply_to(&mut self, now: Now, key: BundleKey, header: &Header, octets: &Bytes) {
-        let whole = self.held.reassembly.parts(key).is_some();
+        let whole = self.held.reassembly().parts(key).is_some();
         let payload_octets = header.total_adu_octets();
         let beginning = octets.get(header.octets.len()..).unwrap_or_default();
         if !self
@@ -142,7 +141,6 @@ impl Node {
             let from = u64::from(header.header_octets()).saturating_add(header.payload_octets());
             let trailer = self
                 .held
-                .bundles
                 .entry(key)
                 .map(|entry| entry.extents().slice(from, u64::MAX));
             for extent in trailer.into_iter().flatten() {

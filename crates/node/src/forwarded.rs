@@ -15,7 +15,7 @@ impl Node {
     /// All of a bundle has left over a link that promises nothing: it stays.
     pub(crate) fn stay(&mut self, now: Now, stream: StreamId, key: BundleKey) {
         let link = self.adjacencies.neighbour(stream).and_then(|it| it.link);
-        let destination = self.held.bundles.entry(key).map(|it| it.destination());
+        let destination = self.held.entry(key).map(|it| it.destination());
         if let Some((link, destination)) = link.zip(destination) {
             self.forwarding.note_sent(destination, link, key);
             self.stay_sent(now, key);
@@ -32,7 +32,7 @@ impl Node {
 
     /// RFC 9171 5.4 step 5: the next hop has the bundle, or it has left for there.
     pub(crate) fn forwarded(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         let subject = self

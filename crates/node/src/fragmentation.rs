@@ -41,11 +41,7 @@ impl Node {
         header: Box<Header>,
         overhead: u64,
     ) {
-        let octets = self
-            .held
-            .bundles
-            .entry(key)
-            .map_or(0, |entry| entry.octets());
+        let octets = self.held.entry(key).map_or(0, |entry| entry.octets());
         let Some(neighbour) = self.adjacencies.neighbour(stream) else {
             return;
         };

@@ -94,7 +94,7 @@ impl Node {
     fn arriving(&self, neighbour: &Neighbour) -> Option<ArrivalView> {
         let mut receptions = neighbour.receptions.values();
         let incoming = receptions.find_map(Reception::incoming)?;
-        let entry = self.held.bundles.entry(incoming.key)?;
+        let entry = self.held.entry(incoming.key)?;
         Some(ArrivalView {
             id: self.held.bundle_id(entry),
             octets: incoming.header.total_octets(),
@@ -168,7 +168,7 @@ impl Node {
         let sums = self.forwarding.queues().by_best_hop(|destination, hops| {
             let is_itself = |hop: &&Hop| match hop {
                 Hop::Peer(peer) => {
-                    self.held.endpoints.id(destination).node_id().as_ref() == Some(peer)
+                    self.held.endpoints().id(destination).node_id().as_ref() == Some(peer)
                 }
                 Hop::Link(_) => false,
             };
@@ -192,7 +192,7 @@ impl Node {
         let is_asked_for = |entry: &Entry| is_stored(entry) && entry.destination() >= from;
         for (_, entry) in self
             .held
-            .bundles
+            .bundles()
             .iter()
             .filter(|(_, entry)| is_asked_for(entry))
         {
@@ -216,7 +216,7 @@ impl Node {
             sum.2 = sum.2.min(entry.expires());
         }
         let view = |(index, (bundles, octets, expires)): (EndpointIndex, (u64, u64, Instant))| {
-            let destination = self.held.endpoints.id(index).clone();
+            let destination = self.held.endpoints().id(index).clone();
             let next_hop = self
                 .forwarding
                 .queues()
@@ -225,7 +225,7 @@ impl Node {
                 .find(|hop| self.adjacencies.is_up(hop))
                 .map(|hop| self.adjacencies.hop_name(hop));
             let view = DestinationView {
-                local: self.held.endpoints.local().locality(&destination) != Locality::Remote,
+                local: self.held.endpoints().local().locality(&destination) != Locality::Remote,
                 destination,
                 bundles,
                 octets,
@@ -262,7 +262,7 @@ impl Node {
         now: Now,
         from: BundleKey,
     ) -> impl Iterator<Item = (BundleKey, BundleView)> {
-        let stored = self.held.bundles.iter_from(from);
+        let stored = self.held.bundles().iter_from(from);
         stored
             .filter(|(_, entry)| is_stored(entry))
             .map(move |(key, entry)| (key, self.bundle_view(now, entry)))
@@ -280,14 +280,14 @@ impl Node {
     fn bundle_view(&self, now: Now, entry: &Entry) -> BundleView {
         BundleView {
             id: self.held.bundle_id(entry),
-            destination: self.held.endpoints.id(entry.destination()).clone(),
+            destination: self.held.endpoints().id(entry.destination()).clone(),
             octets: entry.octets(),
             payload_octets: entry.payload_octets(),
             expires_in_ms: millis(entry.expires(), now),
             received: self.received(now, entry),
             previous: entry
                 .previous()
-                .map(|index| self.held.endpoints.id(index).clone()),
+                .map(|index| self.held.endpoints().id(index).clone()),
             in_flight: entry.state() == State::InFlight,
             state: state_of(entry),
         }
@@ -296,7 +296,7 @@ impl Node {
     /// Bundles and octets in the store, those that are just arriving included: of octets, those that room is reserved for.
     #[must_use]
     pub fn stored(&self) -> (u64, u64) {
-        (self.held.bundles.count(), self.held.taken_octets())
+        (self.held.bundles().count(), self.held.taken_octets())
     }
 
     /// Stored bundles whose octets are damaged on disk.
@@ -308,7 +308,7 @@ impl Node {
         }
         let damaged = self
             .held
-            .bundles
+            .bundles()
             .iter()
             .filter(|(_, entry)| entry.state() == State::Quarantined);
         u64::try_from(damaged.count()).unwrap_or(u64::MAX)

@@ -33,40 +33,14 @@ impl Node {
         self.check_timers()?;
         self.check_endpoints()?;
         let held = self.holders();
-        for (key, entry) in self.held.bundles.iter() {
+        for (key, entry) in self.held.bundles().iter() {
             self.check_bundle(key, entry, held.get(&key).copied().unwrap_or(0))
                 .map_err(|what| format!("{key:?} in {:?} {what}", entry.state()))?;
         }
-        let under_way = self.held.arrivals.iter().map(|(_, it)| it);
-        let arriving = under_way.fold(0, |sum, it| sum + it.waiting());
-        let backlog = arriving + self.held.backlog.abandoned_octets();
-        expect(self.held.backlog.is_consistent(), || {
-            format!(
-                "the parts of {:?} are more than the whole",
-                self.held.backlog
-            )
-        })?;
-        expect(self.held.backlog.octets() == backlog, || {
-            format!("backlog {} is {backlog}", self.held.backlog.octets())
-        })?;
-        let unreserved = self
-            .held
-            .arrivals
-            .iter()
-            .map(|(_, it)| it.unreserved)
-            .sum::<u64>();
-        expect(self.held.unreserved_octets == unreserved, || {
-            format!("unreserved {} is {unreserved}", self.held.unreserved_octets)
-        })?;
-        let arriving = self.held.arrivals.iter().map(|(key, _)| key);
-        for key in self.held.moved.iter().copied().chain(arriving) {
-            expect(self.held.bundles.entry(key).is_some(), || {
-                format!("{key:?} moves or arrives and is not held")
-            })?;
-        }
+        self.held.check()?;
         self.check_cut_throughs()?;
         for key in self.forwarding.copies().keys() {
-            expect(self.held.bundles.entry(key).is_some(), || {
+            expect(self.held.entry(key).is_some(), || {
                 format!("{key:?} is given away and is not held")
             })?;
         }
@@ -83,15 +57,7 @@ impl Node {
     #[doc(hidden)]
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.held.arrivals.is_empty()
-            && self.held.reads.is_empty()
-            && self.forwarding.is_at_rest()
-            && self.held.reactive.is_empty()
-            && self.held.reactive_fragments.is_empty()
-            && self.held.moved.is_empty()
-            && self.held.verifying.is_empty()
-            && !self.adjacencies.has_parting()
-            && self.held.backlog.octets() == 0
+        self.held.is_at_rest() && self.forwarding.is_at_rest() && !self.adjacencies.has_parting()
     }
 
     fn check_bundle(&self, key: BundleKey, entry: &Entry, holders: u32) -> Result<(), String> {
@@ -109,15 +75,15 @@ impl Node {
             None => u32::from(entry.state() == State::InFlight || cut_throughs),
         };
         expect(holders == wanted, || format!("has {holders} holders"))?;
-        let timed = self.held.expiries.contains(entry, key);
-        let part = self.held.reassembly.stand_in(key).is_some();
+        let timed = self.held.expiries().contains(entry, key);
+        let part = self.held.reassembly().stand_in(key).is_some();
         match entry.state() {
             State::Kept => {
                 expect(!timed, || "has an expiry".into())?;
-                let reactive = self.held.reactive.values().filter_map(|it| it.kept);
+                let reactive = self.held.reactive().values().filter_map(|it| it.kept);
                 let replaced = self
                     .held
-                    .reactive_fragments
+                    .reactive_fragments()
                     .values()
                     .filter_map(|it| it.replaces);
                 return expect(reactive.chain(replaced).any(|kept| kept == key), || {
@@ -126,7 +92,7 @@ impl Node {
             }
             State::Arriving => {
                 expect(!timed, || "has an expiry".into())?;
-                return expect(self.held.arrivals.contains(key), || {
+                return expect(self.held.arrivals().contains(key), || {
                     "does not arrive".into()
                 });
             }
@@ -148,7 +114,7 @@ impl Node {
                 )?;
             }
             State::AwaitingRetry { until } => {
-                expect(self.held.retries.contains(&(until, key)), || {
+                expect(self.held.retries().contains(&(until, key)), || {
                     "never wakes".into()
                 })?;
             }
@@ -157,7 +123,7 @@ impl Node {
             })?,
             State::Reassembling | State::Quarantined => {}
         }
-        expect(!self.held.moved.contains(&key) || part, || {
+        expect(!self.held.keeps_old_places(key) || part, || {
             "keeps old places".into()
         })?;
         expect(timed || part, || "never expires".into())?;
@@ -170,11 +136,11 @@ impl Node {
         self.forwarding.check(&self.held, &self.adjacencies)?;
         for key in self
             .held
-            .reactive
+            .reactive()
             .keys()
-            .chain(self.held.reactive_fragments.keys())
+            .chain(self.held.reactive_fragments().keys())
         {
-            expect(self.held.arrivals.contains(*key), || {
+            expect(self.held.arrivals().contains(*key), || {
                 format!("{key:?} is kept in parts and does not arrive")
             })?;
         }
@@ -184,7 +150,7 @@ impl Node {
     /// How many reads, sessions and applications hold each bundle.
     fn holders(&self) -> BTreeMap<BundleKey, u32> {
         let mut held = BTreeMap::new();
-        let reads = self.held.reads.values().filter_map(|read| match read {
+        let reads = self.held.reads().values().filter_map(|read| match read {
             PendingRead::Send { key, .. }
             | PendingRead::Echo { key }
             | PendingRead::Perf { key, .. } => Some(*key),
@@ -214,14 +180,13 @@ impl Node {
     fn check_windows(&self) -> Result<(), String> {
         for (ref stream, neighbour) in self.adjacencies.neighbours() {
             let mut sent = neighbour.outgoing().values().map(|it| it.key);
-            expect(
-                sent.all(|key| self.held.bundles.entry(key).is_some()),
-                || format!("{stream:?} sends what is not held"),
-            )?;
+            expect(sent.all(|key| self.held.entry(key).is_some()), || {
+                format!("{stream:?} sends what is not held")
+            })?;
             let (mut bundles, mut octets) = (0_u32, 0_u64);
-            let read = self.held.reads.values().filter_map(|read| match read {
+            let read = self.held.reads().values().filter_map(|read| match read {
                 PendingRead::Send { stream: of, key } if of == stream => {
-                    self.held.bundles.entry(*key).map(|entry| entry.octets())
+                    self.held.entry(*key).map(|entry| entry.octets())
                 }
                 PendingRead::Fragment {
                     stream: of, range, ..
@@ -264,28 +229,22 @@ impl Node {
         })?;
         let timed = self
             .held
-            .bundles
+            .bundles()
             .iter()
-            .filter(|(key, it)| self.held.expiries.contains(it, *key));
+            .filter(|(key, it)| self.held.expiries().contains(it, *key));
         expect(
-            self.held.expiries.are_whole(&self.held.bundles)
-                && self.forwarding.queues().are_whole(&self.held.bundles),
+            self.held.expiries().are_whole(self.held.bundles())
+                && self.forwarding.queues().are_whole(self.held.bundles()),
             || "a chain of bundles is broken".into(),
         )?;
-        expect(self.held.expiries.len() == timed.count(), || {
+        expect(self.held.expiries().len() == timed.count(), || {
             "expiries of nobody are noted".into()
         })?;
-        let resting = |key| self.held.state(key);
-        for &(until, key) in &self.held.retries {
-            expect(resting(key) == Some(State::AwaitingRetry { until }), || {
-                format!("{key:?} is woken and does not rest")
-            })?;
-        }
         Ok(())
     }
 
     fn check_endpoints(&self) -> Result<(), String> {
-        let bundles = self.held.bundles.iter().flat_map(|(_, it)| {
+        let bundles = self.held.bundles().iter().flat_map(|(_, it)| {
             [it.source(), it.destination(), it.report_to()]
                 .into_iter()
                 .chain(it.previous())
@@ -299,13 +258,13 @@ impl Node {
         let all = bundles.chain(peers).chain(registered);
         let told = self.reporting.collections.endpoints();
         let mut users: Vec<EndpointIndex> = all
-            .chain(self.held.removed.endpoints())
+            .chain(self.held.removed().endpoints())
             .chain(told)
             .collect();
         users.sort_unstable();
         let users = users.chunk_by(|one, other| one == other);
         let users = users.filter_map(|them| Some((*them.first()?, them.len())));
-        let counted = self.held.endpoints.users();
+        let counted = self.held.endpoints().users();
         expect(counted.clone().eq(users.clone()), || {
             let (counted, users): (Vec<_>, Vec<_>) = (counted.collect(), users.collect());
             format!("endpoints are counted {counted:?} and used {users:?}")

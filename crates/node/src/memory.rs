@@ -61,28 +61,19 @@ impl Node {
     /// have not taken, octets of datagrams that came before others, and what the store's tables take for these bundles. Octets under way between sockets and the disk are not part of it.
     #[must_use]
     pub fn memory_octets(&self) -> u64 {
-        let bundles = usize::try_from(self.held.bundles.count()).unwrap_or(usize::MAX);
+        let bundles = usize::try_from(self.held.bundles().count()).unwrap_or(usize::MAX);
         let sessions = self
             .adjacencies
             .count()
             .saturating_add(self.delivery.clients().count());
-        let tables = self
-            .held
-            .bundles
-            .memory_octets()
+        let tables = (self.held.memory_octets())
             .saturating_add(bundles.saturating_mul(STORE_OCTETS))
-            .saturating_add(self.held.endpoints.memory_octets())
             .saturating_add(self.forwarding.memory_octets())
             .saturating_add(self.config.contacts.memory_octets())
-            .saturating_add(self.held.expected_octets)
-            .saturating_add(self.held.expiries.memory_octets())
-            .saturating_add(self.held.removed.memory_octets())
-            .saturating_add(self.held.arrivals.memory_octets())
-            .saturating_add(tree_octets::<(u64, u64)>(self.held.retries.len()))
             .saturating_add(self.delivery.memory_octets())
             .saturating_add(usize::try_from(self.adjacencies.early_octets()).unwrap_or(usize::MAX))
             .saturating_add(sessions.saturating_mul(SESSION_OCTETS));
-        let portions = self.held.bundles.octets() / PORTION_OCTETS;
+        let portions = self.held.bundles().octets() / PORTION_OCTETS;
         length(tables).saturating_add(portions.saturating_mul(PORTION_MEMORY_OCTETS))
     }
 }

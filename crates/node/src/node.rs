@@ -130,7 +130,9 @@ impl Node {
                 reserved_sequence,
                 removed,
             } => {
-                self.held.creation.resume(reserved_time, reserved_sequence);
+                self.held
+                    .creation_mut()
+                    .resume(reserved_time, reserved_sequence);
                 self.finish_recovery(now, removed);
             }
             Event::Store(event) => self.handle_store(now, event),
@@ -209,7 +211,7 @@ impl Node {
     #[cold]
     fn record(&mut self, now: Now, event: &Event) {
         let stored = match event {
-            Event::Read { ticket, .. } => stored(self.held.reads.get(ticket.0)),
+            Event::Read { ticket, .. } => stored(self.held.reads().get(ticket.0)),
             _ => Stored::Own,
         };
         if let Some(recorder) = &mut self.recorder {
@@ -252,19 +254,12 @@ impl Node {
         }
         // The remaining ones are due at once: other events have their turn between.
         for _ in 0..EXPIRIES_PER_TURN {
-            let Some(key) = self
-                .held
-                .expiries
-                .pop(&mut self.held.bundles, now.monotonic)
-            else {
+            let Some(key) = self.held.next_expired(now.monotonic) else {
                 break;
             };
             self.expire(now, key);
         }
-        while let Some(&(at, key)) = self.held.retries.first()
-            && at <= now.monotonic
-        {
-            self.held.retries.remove(&(at, key));
+        while let Some(key) = self.held.next_retry(now.monotonic) {
             self.wake(now, key);
         }
         self.adjacencies.end_pauses(now);
@@ -283,21 +278,18 @@ impl Node {
             self.summarize_due(now);
         }
         self.attend_all(now);
-        self.held
-            .removed
-            .prune(&mut self.held.endpoints, now.monotonic);
+        self.held.prune_removed(now.monotonic);
     }
 
     /// When `handle_timeout` or `poll` wants to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let expiry = self.held.expiries.next();
-        let rest = self.held.retries.first().map(|&(at, _)| at);
+        let held = self.held.poll_timeout();
         let timeout = self.attention.timeout();
         let reports = self.reporting.collections.due();
         let adjacencies = self.adjacencies.poll_timeout();
         let perf = self.services.perf.due();
-        [expiry, rest, timeout, adjacencies, reports, perf]
+        [held, timeout, adjacencies, reports, perf]
             .into_iter()
             .flatten()
             .min()
@@ -316,7 +308,9 @@ impl Node {
             ),
             StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
             StoreEvent::Deleted { key } => self.deleted(now, key),
-            StoreEvent::Reserved { time, sequence } => self.held.creation.confirm(time, sequence),
+            StoreEvent::Reserved { time, sequence } => {
+                self.held.creation_mut().confirm(time, sequence)
+            }
             StoreEvent::Relocated { key, extents } => {
                 self.held.relocated(&mut self.outbox, key, extents)
             }

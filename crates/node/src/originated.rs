@@ -60,7 +60,7 @@ impl Node {
             lifetime_ms,
             record,
         } = parcel;
-        let source = self.held.endpoints.local().node_id().endpoint().clone();
+        let source = self.held.endpoints().local().node_id().endpoint().clone();
         let creation = self.held.next_creation(&mut self.outbox, now, &source);
         let builder = BundleBuilder::new(source, report_to, creation, lifetime_ms)
             .with_report_to(EndpointId::Null)

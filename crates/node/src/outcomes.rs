@@ -147,7 +147,7 @@ impl Node {
         if self.outbox.telling != Telling::Everything {
             return;
         }
-        let entry = self.held.bundles.entry(outgoing.key);
+        let entry = self.held.entry(outgoing.key);
         let id = entry.and_then(|entry| self.held.told(&mut self.outbox, entry));
         let peer = self
             .adjacencies

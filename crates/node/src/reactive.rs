@@ -25,7 +25,7 @@ use crate::reports::ReportKind;
 impl Node {
     /// A fragment is durable.
     pub(crate) fn part_kept(&mut self, now: Now, key: BundleKey) {
-        let Some(prefix) = self.held.reactive_fragments.remove(&key) else {
+        let Some(prefix) = self.held.reactive_fragments_mut().remove(&key) else {
             return;
         };
         self.discard(now, prefix.replaces);
@@ -33,15 +33,19 @@ impl Node {
             Fate::Dropped => self.discard(now, Some(key)),
             Fate::Final => self.keep_for_good(now, key),
             Fate::Kept => {
-                let shorter = self.held.reactive.get_mut(&prefix.of).and_then(|keeping| {
-                    keeping.next = None;
-                    keeping.covered = prefix.covers;
-                    keeping.kept.replace(key)
-                });
+                let shorter = self
+                    .held
+                    .reactive_mut()
+                    .get_mut(&prefix.of)
+                    .and_then(|keeping| {
+                        keeping.next = None;
+                        keeping.covered = prefix.covers;
+                        keeping.kept.replace(key)
+                    });
                 self.discard(now, shorter);
                 let origin = self
                     .held
-                    .arrivals
+                    .arrivals()
                     .get(prefix.of)
                     .map(|arrival| arrival.origin);
                 if let Some(Origin::Neighbour { stream, transfer }) = origin {
@@ -66,12 +70,12 @@ impl Node {
 
     /// The store could not keep a fragment: the shorter one stays what there is.
     pub(crate) fn part_refused(&mut self, now: Now, key: BundleKey) {
-        let Some(prefix) = self.held.reactive_fragments.remove(&key) else {
+        let Some(prefix) = self.held.reactive_fragments_mut().remove(&key) else {
             return;
         };
         match (prefix.fate, prefix.replaces) {
             (Fate::Kept, _) => {
-                if let Some(keeping) = self.held.reactive.get_mut(&prefix.of) {
+                if let Some(keeping) = self.held.reactive_mut().get_mut(&prefix.of) {
                     keeping.next = None;
                 }
             }
@@ -82,12 +86,12 @@ impl Node {
 
     /// Nothing more of a bundle comes in, which `incoming` is of: what was acknowledged of it stays.
     pub(crate) fn end_reactive(&mut self, now: Now, of: BundleKey, incoming: Option<&Incoming>) {
-        let Some(keeping) = self.held.reactive.remove(&of) else {
+        let Some(keeping) = self.held.reactive_mut().remove(&of) else {
             return;
         };
         let next = keeping
             .next
-            .and_then(|next| self.held.reactive_fragments.get_mut(&next));
+            .and_then(|next| self.held.reactive_fragments_mut().get_mut(&next));
         let Some(kept) = keeping.kept else {
             // Nothing was acknowledged, so that all of it will come again.
             if let Some(next) = next {
@@ -122,13 +126,13 @@ impl Node {
 
     /// The parts of a bundle are not wanted: it is here as a whole, or turned out wrong.
     pub(crate) fn drop_reactive(&mut self, now: Now, of: BundleKey) {
-        let Some(keeping) = self.held.reactive.remove(&of) else {
+        let Some(keeping) = self.held.reactive_mut().remove(&of) else {
             return;
         };
         self.discard(now, keeping.kept);
         if let Some(next) = keeping
             .next
-            .and_then(|next| self.held.reactive_fragments.get_mut(&next))
+            .and_then(|next| self.held.reactive_fragments_mut().get_mut(&next))
         {
             next.fate = Fate::Dropped;
         }
@@ -137,7 +141,7 @@ impl Node {
     /// A fragment is all that came: it goes its way.
     fn keep_for_good(&mut self, now: Now, key: BundleKey) {
         self.held.advance(&mut self.outbox, key, Trigger::Stored);
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         let (subject, octets) = (
@@ -146,7 +150,9 @@ impl Node {
             entry.octets(),
         );
         let id = self.held.told(&mut self.outbox, entry);
-        let from = entry.previous().map(|index| self.held.endpoints.id(index));
+        let from = entry
+            .previous()
+            .map(|index| self.held.endpoints().id(index));
         let from = from.and_then(EndpointId::node_id);
         self.outbox.counters.count_received(now.monotonic, octets);
         self.outbox.counters.kept += 1;

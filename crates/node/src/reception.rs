@@ -208,7 +208,7 @@ impl Node {
             .neighbour(stream)
             .map(|neighbour| neighbour.reading())
             .unwrap_or_default();
-        let mut reader = self.held.headers_in.take().unwrap_or_default();
+        let mut reader = self.held.take_reader();
         let next = match reader.read(&octets, reading) {
             Ok(true) => {
                 let place = (stream, transfer);
@@ -232,7 +232,7 @@ impl Node {
             Err(refusal) => Err(Refused::breaks(refusal)),
         };
         reader.release();
-        self.held.headers_in = Some(reader);
+        self.held.give_reader_back(reader);
         next
     }
 
@@ -351,7 +351,7 @@ impl Node {
             let mut octets = octets;
             let mut crc = taken.behind_header;
             let header_octets = incoming.header.octets.len().min(octets.len());
-            if begins && !end && !octets.is_empty() && self.held.reactive.contains_key(&key) {
+            if begins && !end && !octets.is_empty() && self.held.reactive().contains_key(&key) {
                 // Parts have another header, and all that follows it in common.
                 let header = octets.split_to(header_octets);
                 self.held

@@ -20,13 +20,13 @@ impl Node {
     /// Everything is recovered: send each bundle on its way.
     pub(crate) fn finish_recovery(&mut self, now: Now, removed: Vec<(BundleId, DtnTime)>) {
         self.stage = Stage::Working;
-        self.held.expected_octets = 0;
+        self.held.end_expectation();
         for (id, until) in removed {
             let left_ms = match now.dtn.is_known() {
                 true => until.as_millis().saturating_sub(now.dtn.as_millis()),
                 false => until.as_millis(),
             };
-            let source = self.held.endpoints.acquire(&id.source);
+            let source = self.held.endpoints_mut().acquire(&id.source);
             let identity = Identity {
                 source,
                 creation: id.creation,
@@ -38,9 +38,8 @@ impl Node {
                 left_ms
             };
             let until = now.monotonic + Duration::from_millis(left_ms);
-            self.held.removed.insert(
+            self.held.remember(
                 now.monotonic,
-                &mut self.held.endpoints,
                 identity,
                 until,
                 Removal::Delivered,
@@ -51,7 +50,7 @@ impl Node {
         for &key in &covered {
             self.delete(now, key, Removal::Deleted, None);
         }
-        let keys: Vec<BundleKey> = self.held.bundles.iter().map(|(key, _)| key).collect();
+        let keys: Vec<BundleKey> = self.held.bundles().iter().map(|(key, _)| key).collect();
         for key in keys.into_iter().filter(|key| !covered.contains(key)) {
             self.forwarding.keep(&mut self.held, key);
             if self.held.state(key) == Some(State::DispatchPending) {
@@ -62,32 +61,31 @@ impl Node {
 
     /// A bundle's octets are what was written.
     pub(crate) fn intact(&mut self, now: Now, key: BundleKey) {
-        if let Some(entry) = self.held.bundles.entry_mut(key) {
+        if let Some(entry) = self.held.entry_mut(key) {
             entry.set_sound_until(now.monotonic + VERIFIED);
         }
-        let key = self.held.reassembly.stand_in(key).unwrap_or(key);
+        let key = self.held.reassembly().stand_in(key).unwrap_or(key);
         self.wake(now, key);
     }
 
     /// A stored bundle is corrupt on disk: it must not be sent or delivered.
     pub(crate) fn corrupt(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         let id = self.held.bundle_id(entry);
-        self.held.verifying.remove(&key);
+        self.held.end_verification(key);
         self.outbox.counters.quarantined += 1;
         self.outbox.occurred(Occurrence::Quarantined { id });
         self.take_apart(now, key);
         match self
             .held
-            .bundles
             .entry(key)
             .map_or(State::Deleting, |it| it.state())
         {
             // 8: block unintelligible (RFC 9171 table 1), once it is back from where it is.
             State::InFlight => {
-                if let Some(entry) = self.held.bundles.entry_mut(key) {
+                if let Some(entry) = self.held.entry_mut(key) {
                     entry.mark_pending_deletion(8);
                 }
             }
@@ -96,7 +94,7 @@ impl Node {
             | State::AwaitingRetry { .. }
             | State::Reassembling => {
                 self.forwarding.withdraw(&mut self.held, key);
-                self.held.expiries.insert(&mut self.held.bundles, key);
+                self.held.let_expire(key);
                 self.held.advance(&mut self.outbox, key, Trigger::Damaged);
             }
             // Nothing of it is read before it leaves by another way, and then it is compared again.
@@ -106,41 +104,40 @@ impl Node {
 
     /// A fragment of a whole that nobody holds is damaged: the others wait for a sound one again.
     fn take_apart(&mut self, now: Now, key: BundleKey) {
-        let head = self.held.reassembly.stand_in(key).unwrap_or(key);
+        let head = self.held.reassembly().stand_in(key).unwrap_or(key);
         let state = self.held.state(head);
         if !matches!(state, Some(State::Waiting | State::AwaitingRetry { .. })) {
             return;
         }
-        if self.held.reassembly.parts(head).is_none() {
+        if self.held.reassembly().parts(head).is_none() {
             return;
         }
         self.forwarding.withdraw(&mut self.held, head);
-        self.held.expiries.insert(&mut self.held.bundles, head);
+        self.held.let_expire(head);
         let mut again = None;
-        let others = self.held.reassembly.dissolve(head);
+        let others = self.held.reassembly_mut().dissolve(head);
         for member in others.into_iter().chain([head]) {
             self.held
                 .advance(&mut self.outbox, member, Trigger::UnitBroken);
-            let Some(entry) = self.held.bundles.entry(member) else {
+            let Some(entry) = self.held.entry(member) else {
                 continue;
             };
             let unit = unit_of(entry);
-            self.held.expiries.insert(&mut self.held.bundles, member);
+            self.held.let_expire(member);
             // Without the damaged one the whole may still be there, from fragments that overlap.
             if let Some((unit, range)) = unit.filter(|_| member != key)
-                && let Some(head) = self.held.reassembly.add(unit, range, member)
+                && let Some(head) = self.held.reassembly_mut().add(unit, range, member)
             {
                 again = Some(head);
             }
         }
-        let destination =
-            again.and_then(|head| self.held.bundles.entry(head).map(|it| it.destination()));
+        let destination = again.and_then(|head| self.held.entry(head).map(|it| it.destination()));
         if let Some((head, destination)) = again.zip(destination) {
             let locality = self
                 .held
-                .endpoints
+                .endpoints()
                 .local()
-                .locality(self.held.endpoints.id(destination));
+                .locality(self.held.endpoints().id(destination));
             self.unit_whole(now, head, locality);
         }
     }

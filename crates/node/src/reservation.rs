@@ -89,15 +89,15 @@ impl Node {
     /// A bundle with an endpoint ID that no other names takes memory for as long as it is here. The last part is for exchanges, as of
     /// the quota.
     fn check_memory(&mut self, bundles: u64, comes: Comes<'_>) -> Result<(), Refused> {
-        if self.held.memory_credit > 0 {
-            self.held.memory_credit -= 1;
+        if self.held.take_memory_credit() {
             return Ok(());
         }
         let (taken, most) = (self.memory_octets(), self.config.memory_octets);
         let left = most.saturating_sub(taken);
         let kept = most / EXCHANGE_SHARE;
         let is_spare = bundles == 0 || left >= kept;
-        self.held.memory_credit = (left.saturating_sub(kept) / CREDIT_OCTETS).min(CREDIT_BUNDLES);
+        let credit = (left.saturating_sub(kept) / CREDIT_OCTETS).min(CREDIT_BUNDLES);
+        self.held.give_memory_credit(credit);
         match left > 0 && (is_spare || self.may_fill(comes)) {
             true => Ok(()),
             false => Err(self.held.full(&format!(
@@ -108,7 +108,8 @@ impl Node {
 
     /// Whether a bundle may have the room that is for exchanges.
     fn may_fill(&self, comes: Comes<'_>) -> bool {
-        let stays = |destination| self.held.endpoints.locality_of(destination) != Locality::Remote;
+        let stays =
+            |destination| self.held.endpoints().locality_of(destination) != Locality::Remote;
         match comes {
             Comes::FromHere => false,
             Comes::Answer => true,

@@ -27,7 +27,7 @@ impl Node {
             .advance(&mut self.outbox, key, Trigger::RetryLater { until })
             && !planted(Mutant::RestForEver)
         {
-            self.held.retries.insert((until, key));
+            self.held.retry_at(until, key);
         }
         true
     }
@@ -36,7 +36,6 @@ impl Node {
     pub(crate) fn meets_pending_deletion(&mut self, now: Now, key: BundleKey) -> bool {
         let pending_deletion = self
             .held
-            .bundles
             .entry(key)
             .and_then(|entry| entry.pending_deletion());
         let pending_deletion = pending_deletion.filter(|_| !planted(Mutant::DoomForgotten));
@@ -65,7 +64,7 @@ impl Node {
         if !self.retry_after(now, key, VERIFY_PATIENCE) {
             return;
         }
-        self.held.verifying.insert(key);
+        self.held.begin_verification(key);
         if let Some(part) = self.held.unverified(now, key) {
             self.outbox.store(StoreCommand::Verify { key: part });
         }

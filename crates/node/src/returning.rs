@@ -31,7 +31,7 @@ impl Node {
 
     /// A bundle that somebody was given and has not taken.
     pub(crate) fn not_taken(&mut self, now: Now, key: BundleKey, refused: Option<RefuseReason>) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         let is_lost = entry.detour > 0 && planted(Mutant::DetourLostWithSession);

@@ -145,7 +145,7 @@ impl Node {
             }
             self.adjacencies.charge(&self.held, stream, key);
             self.adjacencies.watch_paths(now);
-            let Some(entry) = self.held.bundles.entry(key) else {
+            let Some(entry) = self.held.entry(key) else {
                 return;
             };
             let wanted = if entry.octets() <= READ_WHOLE_OCTETS {
@@ -161,7 +161,7 @@ impl Node {
 
     /// Octets that were asked for are here.
     pub(crate) fn handle_read(&mut self, now: Now, ticket: Ticket, octets: Option<Bytes>) {
-        let Some(pending) = self.held.reads.remove(ticket.0) else {
+        let Some(pending) = self.held.end_read(ticket.0) else {
             return;
         };
         match (pending, octets) {
@@ -179,11 +179,7 @@ impl Node {
             }
             (PendingRead::Perf { key, at }, Some(octets)) => self.measured(now, key, at, &octets),
             (PendingRead::Send { stream, key }, None) => {
-                let octets = self
-                    .held
-                    .bundles
-                    .entry(key)
-                    .map_or(0, |entry| entry.octets());
+                let octets = self.held.entry(key).map_or(0, |entry| entry.octets());
                 self.adjacencies.discharge(stream, octets);
                 self.give_back(now, stream, key, Some(RETRANSMIT_RETRY));
             }
@@ -199,7 +195,7 @@ impl Node {
 
     /// A bundle's first octets are here: re-encode its header blocks and open the transfer.
     fn send(&mut self, now: Now, stream: StreamId, key: BundleKey, octets: Bytes) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         let length = entry.octets();
@@ -245,10 +241,9 @@ impl Node {
         header: &Header,
         octets: &Bytes,
     ) {
-        let (Some(entry), Some(neighbour)) = (
-            self.held.bundles.entry(key),
-            self.adjacencies.neighbour(stream),
-        ) else {
+        let (Some(entry), Some(neighbour)) =
+            (self.held.entry(key), self.adjacencies.neighbour(stream))
+        else {
             return;
         };
         let length = entry.octets();
@@ -314,7 +309,7 @@ impl Node {
             // The peer has no checksum to compare it with.
             self.adjacencies.discharge(stream, length);
             self.verify_for(now, stream, key);
-        } else if let Some(entry) = self.held.bundles.entry(key) {
+        } else if let Some(entry) = self.held.entry(key) {
             let from = u64::from(header.header_octets());
             let body = ending.of_extents(&entry.extents(), from, from.saturating_add(payload));
             if is_to_be_asked {

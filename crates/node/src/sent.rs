@@ -31,10 +31,10 @@ impl Node {
         let Some(key) = self.held.find_bundle(&id) else {
             return;
         };
-        let is_told = self.held.bundles.entry(key).is_some_and(|entry| {
-            let is_here = self.held.endpoints.locality(entry.report_to()) != Locality::Remote;
-            let from = self.held.endpoints.id(entry.destination()).node_id();
-            let is_for_us = *self.held.endpoints.id(entry.report_to()) == destination && is_here;
+        let is_told = self.held.entry(key).is_some_and(|entry| {
+            let is_here = self.held.endpoints().locality(entry.report_to()) != Locality::Remote;
+            let from = self.held.endpoints().id(entry.destination()).node_id();
+            let is_for_us = *self.held.endpoints().id(entry.report_to()) == destination && is_here;
             entry.state() == State::Sent && is_for_us && from == source.node_id()
         });
         if is_told {

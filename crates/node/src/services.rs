@@ -32,10 +32,10 @@ impl Services {
         octets: u64,
         beginning: &[u8],
     ) -> bool {
-        let Some(entry) = held.bundles.entry(key) else {
+        let Some(entry) = held.entry(key) else {
             return false;
         };
-        let question = (held.endpoints.id(entry.source()), entry.creation());
+        let question = (held.endpoints().id(entry.source()), entry.creation());
         let payload = (octets, beginning);
         let outcome = self.answers.send_back(now.monotonic, question, payload);
         outcome.is_ok()

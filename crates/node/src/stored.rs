@@ -22,7 +22,9 @@ impl Node {
     pub(crate) fn committed(&mut self, now: Now, key: BundleKey, extents: Extents) {
         let arrival = self.held.forget_arrival(key);
         if let Some(arrival) = &arrival {
-            self.held.backlog.settle(arrival.origin, arrival.waiting());
+            self.held
+                .backlog_mut()
+                .settle(arrival.origin, arrival.waiting());
         }
         let is_part = matches!(&arrival, Some(it) if it.origin == Origin::ReactiveFragment);
         match is_part {
@@ -31,15 +33,15 @@ impl Node {
                 .advance(&mut self.outbox, key, Trigger::PartStored),
             false => self.held.advance(&mut self.outbox, key, Trigger::Stored),
         };
-        let Some(entry) = self.held.bundles.entry_mut(key) else {
+        let Some(entry) = self.held.entry_mut(key) else {
             return;
         };
         entry.set_extents(extents);
         let octets = entry.octets();
-        if !self.held.reactive.is_empty() {
+        if !self.held.reactive().is_empty() {
             self.drop_reactive(now, key);
         }
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         match arrival.map(|arrival| arrival.origin) {
@@ -71,7 +73,7 @@ impl Node {
             }
             Some(Origin::Client { stream, request }) => {
                 let outcome = Ok((
-                    self.held.endpoints.id(entry.source()).clone(),
+                    self.held.endpoints().id(entry.source()).clone(),
                     entry.creation(),
                 ));
                 let id = self.held.told(&mut self.outbox, entry);
@@ -90,7 +92,7 @@ impl Node {
             self.part_stored(now, key);
         } else if !self.finish_cut_through(now, key) {
             self.dispatch(now, key);
-        } else if let Some(entry) = self.held.bundles.entry(key) {
+        } else if let Some(entry) = self.held.entry(key) {
             self.forwarding.leave_turn(entry.order());
         }
     }
@@ -99,12 +101,8 @@ impl Node {
     /// fragment holds them: a peer may resume after acknowledged octets with a fragment, and what came before
     /// would be lost with a transfer that fails.
     pub(crate) fn appended(&mut self, now: Now, key: BundleKey, octets: u64) {
-        if let Some(arrival) = self.held.arrivals.get_mut(key) {
-            // What it shares with another was not given to the store for it.
-            let octets = octets.min(arrival.appended);
-            let more = octets.saturating_sub(arrival.durable);
-            arrival.durable = arrival.durable.max(octets);
-            self.held.backlog.settle(arrival.origin, more);
+        if self.held.arrivals().contains(key) {
+            self.held.note_durable(key, octets);
             self.held.keep_more(
                 &mut self.adjacencies,
                 &mut self.outbox,

@@ -66,7 +66,7 @@ impl Node {
             }
             tcpcl => {
                 let mut config =
-                    session_config(self.held.endpoints.local().node_id().clone(), &policy);
+                    session_config(self.held.endpoints().local().node_id().clone(), &policy);
                 config.transfer_mru = announced;
                 Layer::Stream(Box::new(match tcpcl {
                     Some(Tongue::Tcpcl(version)) => Session::dial(version, config, now),
@@ -76,7 +76,7 @@ impl Node {
         };
         let mut neighbour = Neighbour::new(session, (&policy, announced), link, now);
         if let Purpose::Heard { .. } = purpose {
-            neighbour.peer = Some(self.held.endpoints.acquire(&EndpointId::Null));
+            neighbour.peer = Some(self.held.endpoints_mut().acquire(&EndpointId::Null));
         }
         self.adjacencies.welcome(stream, neighbour);
         self.attention.attend(stream);
@@ -96,7 +96,7 @@ impl Node {
 
     /// An application's connection is there.
     pub(crate) fn welcome(&mut self, stream: StreamId) {
-        let session = ClientSession::new(self.held.endpoints.local().node_id().clone())
+        let session = ClientSession::new(self.held.endpoints().local().node_id().clone())
             .with_default_lifetime_ms(self.config.default_lifetime_ms);
         self.delivery.welcome(stream, Client::new(session));
         self.attention.attend(stream);
@@ -223,7 +223,7 @@ impl Node {
             return neighbour.session.wants_octets()
                 && (self
                     .held
-                    .backlog
+                    .backlog()
                     .has_room(stream, self.config.store_queue_octets)
                     || planted(Mutant::QueueWithoutBound));
         }
@@ -232,9 +232,9 @@ impl Node {
                 && (client.subscribed
                     || (self
                         .held
-                        .backlog
+                        .backlog()
                         .has_room(stream, self.config.store_queue_octets)
-                        && self.held.backlog.has_room_for_client(stream, of_clients)))
+                        && self.held.backlog().has_room_for_client(stream, of_clients)))
         })
     }
 
@@ -298,7 +298,10 @@ impl Node {
         match event {
             LinkEvent::StartTls => self.outbox.act(Action::StartTls { stream }),
             LinkEvent::Up(parameters) => {
-                let index = self.held.endpoints.acquire(parameters.peer.endpoint());
+                let index = self
+                    .held
+                    .endpoints_mut()
+                    .acquire(parameters.peer.endpoint());
                 let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
                     return;
                 };
@@ -472,7 +475,7 @@ impl Node {
             .neighbour(stream)
             .and_then(|neighbour| neighbour.peer)
         {
-            self.held.endpoints.release(index);
+            self.held.endpoints_mut().release(index);
         }
         self.adjacencies.bid_farewell(stream);
         // Another way may be the best one now.
@@ -516,8 +519,8 @@ impl Node {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         (self.adjacencies.count() == 0)
-            && self.held.backlog.octets() == 0
-            && self.held.arrivals.is_empty()
+            && self.held.backlog().octets() == 0
+            && self.held.arrivals().is_empty()
     }
 
     fn listener(&self, ListenerId(id): ListenerId) -> Option<&ListenerConfig> {

@@ -242,18 +242,18 @@ impl Node {
         if self.stage != Stage::Working {
             return Err(ApiRefusal::NoResources("the node is shutting down".into()));
         }
-        send.destination = self.held.endpoints.local().resolve(send.destination);
+        send.destination = self.held.endpoints().local().resolve(send.destination);
         if send.destination.is_null() {
             return Err(ApiRefusal::InvalidRequest(
                 "nothing can be sent to the null endpoint".into(),
             ));
         }
         let source = match send.source.take() {
-            Some(source) => self.held.endpoints.local().resolve(source),
+            Some(source) => self.held.endpoints().local().resolve(source),
             None => self.delivery.own_endpoint(stream)?,
         };
         if !source.is_null()
-            && self.held.endpoints.local().locality(&source) != Locality::Application
+            && self.held.endpoints().local().locality(&source) != Locality::Application
         {
             let why = format!("{source} is no application endpoint of this node");
             return Err(ApiRefusal::InvalidRequest(why));
@@ -266,7 +266,7 @@ impl Node {
             && !self
                 .delivery
                 .registrations()
-                .allows(self.held.endpoints.find(&source), "")
+                .allows(self.held.endpoints().find(&source), "")
         {
             let why = format!("{source} is held by another application");
             return Err(ApiRefusal::Unauthorized(why));
@@ -367,11 +367,10 @@ impl Node {
                 .commit(&mut self.adjacencies, &mut self.outbox, key);
             let entry = self
                 .held
-                .bundles
                 .entry(key)
                 .filter(|_| planted(Mutant::AcceptedAtOnce));
             let created =
-                entry.map(|it| (self.held.endpoints.id(it.source()).clone(), it.creation()));
+                entry.map(|it| (self.held.endpoints().id(it.source()).clone(), it.creation()));
             if let Some(created) = created {
                 self.delivery.transmission_done(
                     &mut self.attention,

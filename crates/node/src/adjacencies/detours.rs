@@ -32,7 +32,7 @@ impl Adjacencies {
         let Some(previous) = previous else {
             return is_whole;
         };
-        let previous = held.endpoints.id(previous);
+        let previous = held.endpoints().id(previous);
         let is_it = |hop: &Hop| match hop {
             Hop::Peer(peer) => peer.endpoint() == previous,
             Hop::Link(link) => {

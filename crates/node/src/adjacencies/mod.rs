@@ -350,7 +350,7 @@ impl Adjacencies {
     }
 
     pub(crate) fn charge(&mut self, held: &Held, stream: StreamId, key: BundleKey) {
-        let octets = held.bundles.entry(key).map_or(0, |entry| entry.octets());
+        let octets = held.entry(key).map_or(0, |entry| entry.octets());
         if let Some(neighbour) = self.neighbours.get_mut(&stream) {
             neighbour.in_flight += 1;
             neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_add(octets);

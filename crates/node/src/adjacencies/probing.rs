@@ -165,12 +165,12 @@ impl Adjacencies {
     ) {
         out.counters.refused_by_peers += 1;
         if let (RefuseReason::NotAcceptable | RefuseReason::Retransmit, Some(entry)) =
-            (reason, held.bundles.entry_mut(key))
+            (reason, held.entry_mut(key))
         {
             // Perhaps it is what lies on the disk here that is not acceptable.
             entry.set_sound_until(Instant::START);
         }
-        let entry = held.bundles.entry(key);
+        let entry = held.entry(key);
         let octets = entry.map_or(0, |entry| entry.octets());
         let id = entry.map(|entry| held.bundle_id(entry));
         let Some(neighbour) = self.neighbours.get_mut(&stream) else {

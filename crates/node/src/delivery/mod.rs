@@ -182,8 +182,7 @@ impl Delivery {
 
     /// The endpoint's registration says that bundles are not kept while nobody takes them.
     pub(crate) fn abandons(&self, held: &Held, key: BundleKey) -> bool {
-        held.bundles
-            .entry(key)
+        held.entry(key)
             .is_some_and(|entry| self.registrations.abandons(entry.destination()))
     }
 
@@ -201,11 +200,11 @@ impl Delivery {
                 Subscribes::No => Ok(None),
             };
         };
-        let endpoint = held.endpoints.local().resolve(endpoint);
-        match held.endpoints.local().locality(&endpoint) {
+        let endpoint = held.endpoints().local().resolve(endpoint);
+        match held.endpoints().local().locality(&endpoint) {
             Locality::Application => {}
             Locality::Remote => {
-                let node = held.endpoints.local().node_id();
+                let node = held.endpoints().local().node_id();
                 let why = format!("{endpoint} is no endpoint of this node, which is {node}");
                 return Err(ApiRefusal::InvalidRequest(why));
             }
@@ -224,13 +223,13 @@ impl Delivery {
         }
         if !self
             .registrations
-            .allows(held.endpoints.find(&endpoint), &configure.secret)
+            .allows(held.endpoints().find(&endpoint), &configure.secret)
         {
             let why = format!("{endpoint} is held by another application with another secret");
             return Err(ApiRefusal::Unauthorized(why));
         }
         self.unregister(held, stream);
-        let index = held.endpoints.acquire(&endpoint);
+        let index = held.endpoints_mut().acquire(&endpoint);
         let Some(client) = self.clients.get_mut(&stream) else {
             return Ok(None);
         };
@@ -238,7 +237,7 @@ impl Delivery {
         client.subscribed = configure.subscribes == Subscribes::Yes;
         if let Some(kept) = self.registrations.by_endpoint.get_mut(&index) {
             // The registration keeps one count of its endpoint; this connection needs none of its own.
-            held.endpoints.release(index);
+            held.endpoints_mut().release(index);
             if kept.connections.is_empty() {
                 kept.secret = configure.secret;
                 self.registrations.deserted.remove(&index);
@@ -284,7 +283,7 @@ impl Delivery {
         match registration.failure_action {
             DeliveryFailureAction::Defer => {
                 self.registrations.by_endpoint.remove(&index);
-                held.endpoints.release(index);
+                held.endpoints_mut().release(index);
             }
             DeliveryFailureAction::Abandon => {
                 self.registrations.deserted.insert(index);
@@ -299,7 +298,7 @@ impl Delivery {
             return false;
         };
         self.registrations.by_endpoint.remove(&index);
-        held.endpoints.release(index);
+        held.endpoints_mut().release(index);
         true
     }
 
@@ -329,10 +328,10 @@ impl Delivery {
         key: BundleKey,
         payload: Vec<Piece>,
     ) {
-        let Some(entry) = held.bundles.entry(key) else {
+        let Some(entry) = held.entry(key) else {
             return;
         };
-        let whole = held.reassembly.parts(key).is_some();
+        let whole = held.reassembly().parts(key).is_some();
         let mut id = held.bundle_id(entry);
         let mut flags = entry.flags() & !BundleFlags::AGGREGATED_REPORTS.bits();
         if whole && !planted(Mutant::HeadOfFragment) {
@@ -341,8 +340,8 @@ impl Delivery {
         }
         let head = DeliveryHead {
             id,
-            destination: held.endpoints.id(entry.destination()).clone(),
-            report_to: held.endpoints.id(entry.report_to()).clone(),
+            destination: held.endpoints().id(entry.destination()).clone(),
+            report_to: held.endpoints().id(entry.report_to()).clone(),
             flags,
             lifetime_ms: entry.lifetime_ms(),
             payload_octets: payload.iter().fold(0, |sum, piece| sum + piece.length()),

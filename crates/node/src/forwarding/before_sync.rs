@@ -21,7 +21,7 @@ const UNSYNCED_OCTETS: u64 = 16 * 1024;
 impl Forwarding {
     /// No other bundle for its destination is on its way into the store and behind the others.
     pub(crate) fn is_first(&self, held: &Held, key: BundleKey) -> bool {
-        self.cut_throughs.len() < UNSYNCED_BOUND && held.arrivals.is_first(key)
+        self.cut_throughs.len() < UNSYNCED_BOUND && held.arrivals().is_first(key)
     }
 
     /// A bundle from a neighbour is small, and may go on ahead of its commit.
@@ -34,12 +34,12 @@ impl Forwarding {
     /// A bundle whose commit is on its way goes on.
     pub(crate) fn pass_before_sync(&mut self, held: &mut Held, key: BundleKey, pass: CutThrough) {
         self.cut_throughs.insert(key, pass);
-        held.arrivals.go_before_sync(key);
+        held.arrivals_mut().go_before_sync(key);
     }
 
     /// An application has been given a bundle that is not durable here.
     pub(crate) fn is_in_hand(&self, held: &Held, identity: &Identity) -> bool {
-        let pass = (held.bundles.find(identity)).and_then(|key| self.cut_throughs.get(&key));
+        let pass = (held.find(identity)).and_then(|key| self.cut_throughs.get(&key));
         matches!(
             pass,
             Some(
@@ -58,10 +58,10 @@ impl Forwarding {
         key: BundleKey,
         octets: &Bytes,
     ) {
-        let Some(entry) = held.bundles.entry(key) else {
+        let Some(entry) = held.entry(key) else {
             return;
         };
-        let is_reserved = held.creation.is_reserved_durably(entry.creation());
+        let is_reserved = held.creation().is_reserved_durably(entry.creation());
         if !is_reserved || !self.is_first(held, key) {
             return;
         }

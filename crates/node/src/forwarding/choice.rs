@@ -63,7 +63,7 @@ impl Forwarding {
         if neighbour.ceiling_octets().is_some() {
             let (choice, stale) = self
                 .queues
-                .next(&held.bundles, &neighbour.hops, best, |key| {
+                .next(held.bundles(), &neighbour.hops, best, |key| {
                     held.is_below(neighbour, key) && self.may_go(held, neighbour, key)
                 });
             if choice.is_some() {
@@ -71,7 +71,7 @@ impl Forwarding {
             }
         }
         self.queues
-            .next(&held.bundles, &neighbour.hops, best, |key| {
+            .next(held.bundles(), &neighbour.hops, best, |key| {
                 self.may_go(held, neighbour, key)
             })
     }
@@ -84,7 +84,7 @@ impl Forwarding {
         stream: StreamId,
         last: &Choice,
     ) -> Option<Choice> {
-        let following = self.queues.following(&held.bundles, last)?;
+        let following = self.queues.following(held.bundles(), last)?;
         let neighbour = adjacencies.neighbour(stream)?;
         let goes =
             held.is_below(neighbour, following.key) && self.may_go(held, neighbour, following.key);
@@ -92,7 +92,7 @@ impl Forwarding {
     }
 
     pub(crate) fn may_go(&self, held: &Held, neighbour: &Neighbour, key: BundleKey) -> bool {
-        held.bundles.entry(key).is_some_and(|entry| {
+        held.entry(key).is_some_and(|entry| {
             let fits =
                 entry.octets() <= neighbour.transfer_mru() || !must_not_fragment(entry.flags());
             // A bundle never goes back to the neighbour that it came from: that one would take it for a

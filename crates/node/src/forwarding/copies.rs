@@ -118,12 +118,12 @@ impl Forwarding {
         if self.routers.is_empty() {
             return None;
         }
-        let entry = held.bundles.entry(key)?;
+        let entry = held.entry(key)?;
         // RFC 9171 4.2.3: without a source nothing identifies a bundle, so copies would not be known for copies.
-        if held.endpoints.id(entry.source()).is_null() {
+        if held.endpoints().id(entry.source()).is_null() {
             return None;
         }
-        self.routers.find(held.endpoints.id(entry.destination()))
+        self.routers.find(held.endpoints().id(entry.destination()))
     }
 
     /// A bundle waits: its router is told, and sessions ask for it. False where it is to wait in its queue.
@@ -205,7 +205,7 @@ impl Forwarding {
         }
         self.routers = routers;
         let (order, key) = next?;
-        let other = other.and_then(|choice| held.bundles.entry(choice.key));
+        let other = other.and_then(|choice| held.entry(choice.key));
         other
             .is_none_or(|other| order < other.order())
             .then_some(key)
@@ -224,7 +224,7 @@ impl Forwarding {
             let of_router = |(id, router): (RouterId, &mut Box<dyn Router>)| {
                 let passage = |key| self.passage(held, neighbour, id, key, most_octets);
                 let key = router.next(now, peer, &passage)?;
-                Some((held.bundles.entry(key)?.order(), key))
+                Some((held.entry(key)?.order(), key))
             };
             routers.iter_mut().filter_map(of_router).min()
         };
@@ -245,8 +245,7 @@ impl Forwarding {
         key: BundleKey,
         most_octets: Option<u64>,
     ) -> Passage {
-        let (Some(entry), Some(spread)) = (held.bundles.entry(key), self.copies.bundles.get(&key))
-        else {
+        let (Some(entry), Some(spread)) = (held.entry(key), self.copies.bundles.get(&key)) else {
             return Passage::Barred;
         };
         let is_back = entry.previous().is_some() && entry.previous() == neighbour.peer;
@@ -277,7 +276,7 @@ impl Forwarding {
     ) {
         if held.state(key) == Some(State::Waiting) {
             held.advance(out, key, Trigger::Taken);
-            if let Some(order) = held.bundles.entry(key).map(|entry| entry.order()) {
+            if let Some(order) = held.entry(key).map(|entry| entry.order()) {
                 self.turns.leave(order);
             }
         }

@@ -111,9 +111,9 @@ impl Forwarding {
         key: BundleKey,
         header: &Header,
     ) -> Option<StreamId> {
-        let destination = held.bundles.entry(key)?.destination();
+        let destination = held.entry(key)?.destination();
         if (self.queues)
-            .first_of(&held.bundles, destination, |_| true)
+            .first_of(held.bundles(), destination, |_| true)
             .is_some()
         {
             return None;
@@ -132,9 +132,9 @@ impl Forwarding {
         header: &Header,
         is_free: impl Fn(StreamId, &Neighbour) -> bool,
     ) -> Option<StreamId> {
-        let entry = held.bundles.entry(key)?;
-        let destination = held.endpoints.id(entry.destination());
-        let is_remote = held.endpoints.local().locality(destination) == Locality::Remote;
+        let entry = held.entry(key)?;
+        let destination = held.endpoints().id(entry.destination());
+        let is_remote = held.endpoints().local().locality(destination) == Locality::Remote;
         if entry.returns() > 0 || !is_remote || self.is_routed(held, key) {
             return None;
         }
@@ -219,7 +219,7 @@ impl Forwarding {
         key: BundleKey,
         extents: &[Extent],
     ) {
-        let Some(entry) = held.bundles.entry(key) else {
+        let Some(entry) = held.entry(key) else {
             return;
         };
         let header = u64::from(entry.header_octets());
@@ -320,7 +320,7 @@ impl Forwarding {
             return;
         }
         // Once half of it is here, the rest takes about as long as it took so far at most.
-        let whole = held.bundles.entry(key).map_or(0, |entry| entry.octets());
+        let whole = held.entry(key).map_or(0, |entry| entry.octets());
         if passing.written > queueing.written && passing.written >= whole / 2 {
             return;
         }

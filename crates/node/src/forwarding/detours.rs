@@ -34,14 +34,14 @@ impl Forwarding {
         if planted(Mutant::DetourBehindOthers) {
             return queue;
         }
-        if let Some(entry) = held.bundles.entry_mut(key) {
+        if let Some(entry) = held.entry_mut(key) {
             entry.detour = detour;
         }
-        self.queues.remove(&mut held.bundles, queue, place, key);
+        self.queues.remove(held.bundles_mut(), queue, place, key);
         let aside = QueueId { detour, ..queue };
-        let (routes, endpoints) = (&self.routes, &held.endpoints);
-        let hops = || routes.hops(endpoints.id(queue.destination));
-        self.queues.push(&mut held.bundles, aside, place, key, hops);
+        let (bundles, endpoints) = held.bundles_and_endpoints();
+        let hops = || self.routes.hops(endpoints.id(queue.destination));
+        self.queues.push(bundles, aside, place, key, hops);
         aside
     }
 
@@ -53,8 +53,8 @@ impl Forwarding {
         key: BundleKey,
         octets: u64,
     ) -> Option<u8> {
-        let entry = held.bundles.entry(key)?;
-        let hops = self.routes.hops(held.endpoints.id(entry.destination()));
+        let entry = held.entry(key)?;
+        let hops = self.routes.hops(held.endpoints().id(entry.destination()));
         let takes = |hop: &Hop| {
             let mut sessions = adjacencies.sessions_over(hop);
             sessions.any(|it| it.transfer_mru() >= octets && self.may_go(held, it, key))

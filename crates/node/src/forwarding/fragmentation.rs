@@ -27,8 +27,7 @@ impl Forwarding {
             return;
         };
         let key = split.key;
-        let (Some(state), Some(entry)) =
-            (self.splits.get_mut(&(key, stream)), held.bundles.entry(key))
+        let (Some(state), Some(entry)) = (self.splits.get_mut(&(key, stream)), held.entry(key))
         else {
             return;
         };
@@ -62,10 +61,11 @@ impl Forwarding {
         start: u64,
         octets: u64,
     ) {
-        let Some(entry) = held.bundles.entry(key) else {
+        let Some(entry) = held.entry(key) else {
             return;
         };
-        let may = !must_not_fragment(entry.flags()) && !held.endpoints.id(entry.source()).is_null();
+        let may =
+            !must_not_fragment(entry.flags()) && !held.endpoints().id(entry.source()).is_null();
         let before = self.acknowledged_by(adjacencies, stream, key).unwrap_or(0);
         // A fragment has at least one octet, and the last one tells that all were taken.
         let most = entry.payload_octets().saturating_sub(1);

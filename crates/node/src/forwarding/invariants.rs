@@ -31,7 +31,7 @@ impl Forwarding {
         let mut sessions = 0;
         for (key, pass) in &self.cut_throughs {
             let orphaned = matches!(pass, CutThrough::Orphaned(_));
-            expect(held.arrivals.contains(*key) != orphaned, || {
+            expect(held.arrivals().contains(*key) != orphaned, || {
                 format!("{key:?} is passed on and does not arrive")
             })?;
             if let CutThrough::Left(stream, transfer) = pass {
@@ -56,7 +56,7 @@ impl Forwarding {
             "a session passes nothing on".into()
         })?;
         for key in self.acknowledged.keys() {
-            expect(held.bundles.entry(*key).is_some(), || {
+            expect(held.entry(*key).is_some(), || {
                 format!("{key:?} was handed over and is not held")
             })?;
         }

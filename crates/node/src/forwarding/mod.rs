@@ -68,7 +68,7 @@ impl Forwarding {
 
     /// List queues by what is their first now.
     pub(crate) fn refresh(&mut self, held: &Held, stale: Vec<QueueId>) {
-        self.queues.refresh(&held.bundles, stale);
+        self.queues.refresh(held.bundles(), stale);
     }
 
     pub(crate) const fn routes(&self) -> &StaticRoutes {

@@ -99,7 +99,7 @@ impl Forwarding {
     }
 
     pub(crate) fn is_among_sent(&self, held: &Held, key: BundleKey) -> bool {
-        let entry = held.bundles.entry(key);
+        let entry = held.entry(key);
         entry.is_some_and(|it| self.sent.has(it.destination(), key))
     }
 
@@ -109,15 +109,15 @@ impl Forwarding {
     }
 
     pub(crate) fn has_left_over(&self, held: &Held, link: Option<LinkId>, key: BundleKey) -> bool {
-        let destination = held.bundles.entry(key).map(|it| it.destination());
+        let destination = held.entry(key).map(|it| it.destination());
         let left = link.zip(destination);
         left.is_some_and(|(link, destination)| self.sent.has_left(destination, link, key))
     }
 
     /// Whether a session that stands may take a bundle.
     pub(crate) fn may_leave(&self, held: &Held, adjacencies: &Adjacencies, key: BundleKey) -> bool {
-        let destination = held.bundles.entry(key).map(|it| it.destination());
-        let hops = destination.map(|it| self.routes.hops(held.endpoints.id(it)));
+        let destination = held.entry(key).map(|it| it.destination());
+        let hops = destination.map(|it| self.routes.hops(held.endpoints().id(it)));
         let mut hops = hops.into_iter().flatten();
         hops.any(|hop| {
             adjacencies
@@ -140,7 +140,7 @@ impl Forwarding {
         };
         let groups = self.sent.groups.iter();
         let others = groups.filter(|((destination, link), _)| {
-            let hops = || self.routes.hops(held.endpoints.id(*destination));
+            let hops = || self.routes.hops(held.endpoints().id(*destination));
             Some(*link) != neighbour.link && hops().iter().any(|hop| neighbour.hops.contains(hop))
         });
         let keys = others.flat_map(|(_, keys)| keys);

@@ -36,17 +36,17 @@ impl Forwarding {
         if !held.advance(out, key, Trigger::Queued) {
             return;
         }
-        let Some(entry) = held.bundles.entry(key) else {
+        let Some(entry) = held.entry(key) else {
             return;
         };
         let (destination, queue, place) = (entry.destination(), queue(entry), place(entry));
         let bars = (entry.previous(), must_not_fragment(entry.flags()));
-        let is_own = held.endpoints.locality(destination) != Locality::Remote;
+        let is_own = held.endpoints().locality(destination) != Locality::Remote;
         if !is_own && self.spread(held, adjacencies, key) {
             return;
         }
-        let (routes, endpoints) = (&self.routes, &held.endpoints);
-        let bundles = &mut held.bundles;
+        let routes = &self.routes;
+        let (bundles, endpoints) = held.bundles_and_endpoints();
         self.queues
             .push(bundles, queue, place, key, || match is_own {
                 true => Vec::new(),
@@ -78,45 +78,44 @@ impl Forwarding {
     /// Take a waiting bundle out of its queue.
     pub(crate) fn dequeue(&mut self, held: &mut Held, out: &mut Outbox, key: BundleKey) {
         held.advance(out, key, Trigger::Taken);
-        let Some(entry) = held.bundles.entry(key) else {
+        let Some(entry) = held.entry(key) else {
             return;
         };
         let (queue, place) = (queue(entry), place(entry));
         self.turns.leave(place.arrival);
-        self.queues.remove(&mut held.bundles, queue, place, key);
+        self.queues.remove(held.bundles_mut(), queue, place, key);
     }
 
     /// Give a bundle its place among those that wait and its expiry.
     pub(crate) fn keep(&mut self, held: &mut Held, key: BundleKey) {
-        if let Some(entry) = held.bundles.entry_mut(key) {
+        if let Some(entry) = held.entry_mut(key) {
             let turns = &mut self.turns;
             entry.set_order(turns.place(entry.source(), entry.destination(), entry.octets()));
         }
-        let has_come = (held.bundles.entry(key)).is_some_and(|it| it.previous().is_some());
+        let has_come = (held.entry(key)).is_some_and(|it| it.previous().is_some());
         if !(has_come && planted(Mutant::ExpiryOfKeptForgotten)) {
-            held.expiries.insert(&mut held.bundles, key);
+            held.let_expire(key);
         }
     }
 
     /// Take a bundle out of everything that waits or counts time for it.
     pub(crate) fn withdraw(&mut self, held: &mut Held, key: BundleKey) {
-        held.expiries.remove(&mut held.bundles, key);
-        let Some(entry) = held.bundles.entry(key) else {
+        held.keep_from_expiry(key);
+        let Some(entry) = held.entry(key) else {
             return;
         };
         match entry.state() {
             State::Waiting if self.copies.router(key).is_none() => {
                 let (queue, place) = (queue(entry), place(entry));
-                self.queues.remove(&mut held.bundles, queue, place, key);
+                self.queues.remove(held.bundles_mut(), queue, place, key);
             }
             State::Reassembling => {
                 if let Some((unit, range)) = unit_of(entry) {
-                    held.reassembly.remove(&unit, range, key);
+                    held.reassembly_mut().remove(&unit, range, key);
                 }
             }
             State::AwaitingRetry { until } => {
-                held.retries.remove(&(until, key));
-                held.verifying.remove(&key);
+                held.end_retry(until, key);
             }
             State::Arriving
             | State::Kept
@@ -161,8 +160,9 @@ impl Forwarding {
         delivery: &mut Delivery,
         out: &mut Outbox,
     ) {
-        let (routes, endpoints, local) = (&self.routes, &held.endpoints, &held.endpoints.local());
-        self.queues.reroute(&held.bundles, |destination| {
+        let (routes, endpoints, local) =
+            (&self.routes, held.endpoints(), &held.endpoints().local());
+        self.queues.reroute(held.bundles(), |destination| {
             let id = endpoints.id(destination);
             if local.locality(id) == Locality::Remote {
                 routes.hops(id)

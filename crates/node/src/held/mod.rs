@@ -7,6 +7,7 @@ use crate::driver::Telling;
 use crate::held::arrivals::Origin;
 use crate::held::bundles::Entry;
 use crate::held::bundles::Identity;
+use crate::held::bundles::Removal;
 use crate::held::bundles::{HeldTime, NewEntry, Received};
 use crate::held::endpoints::EndpointIndex;
 use crate::outbox::Outbox;
@@ -20,6 +21,7 @@ pub(crate) mod endpoints;
 mod entry;
 pub(crate) mod expiries;
 mod index;
+mod invariants;
 pub(crate) mod moved;
 pub(crate) mod onward;
 pub(crate) mod reactive;
@@ -62,6 +64,7 @@ use crate::held::removed::Removed;
 use crate::held::room::DiskRoom;
 use crate::held::sharing::Sharing;
 use crate::local::Local;
+use crate::memory::tree_octets;
 use crate::sending::PendingRead;
 use crate::series::Series;
 
@@ -74,41 +77,278 @@ const REMEMBERED_SHARE: u64 = 8;
 
 /// All bundles here.
 pub(crate) struct Held {
-    pub(crate) endpoints: Endpoints,
-    pub(crate) bundles: Bundles,
-    pub(crate) arrivals: Arrivals,
-    pub(crate) backlog: Backlog,
+    endpoints: Endpoints,
+    bundles: Bundles,
+    arrivals: Arrivals,
+    backlog: Backlog,
     /// Parts that are kept of bundles that are coming in.
-    pub(crate) reactive: BTreeMap<BundleKey, Reactive>,
+    reactive: BTreeMap<BundleKey, Reactive>,
     /// Those parts on their way into the store.
-    pub(crate) reactive_fragments: BTreeMap<BundleKey, ReactiveFragment>,
-    pub(crate) retracted: Retracted,
+    reactive_fragments: BTreeMap<BundleKey, ReactiveFragment>,
+    retracted: Retracted,
     /// The octets that they and the bundles have in common.
-    pub(crate) sharing: Sharing,
+    sharing: Sharing,
     /// Octets of bundles that are coming in, for which no room is reserved yet.
-    pub(crate) unreserved_octets: u64,
-    pub(crate) disk_room: DiskRoom,
+    unreserved_octets: u64,
+    disk_room: DiskRoom,
     /// Octets of memory that the queues of recovered bundles will take.
-    pub(crate) expected_octets: usize,
+    expected_octets: usize,
     /// So many bundles find memory before it is counted again.
-    pub(crate) memory_credit: u64,
-    pub(crate) reassembly: Reassembly,
-    pub(crate) expiries: Expiries,
+    memory_credit: u64,
+    reassembly: Reassembly,
+    expiries: Expiries,
     /// When bundles that a neighbour refused are tried again.
-    pub(crate) retries: BTreeSet<(Instant, BundleKey)>,
+    retries: BTreeSet<(Instant, BundleKey)>,
     /// Bundles that the store is comparing with their checksums.
-    pub(crate) verifying: BTreeSet<BundleKey>,
+    verifying: BTreeSet<BundleKey>,
     /// Bundles whose octets moved in the store while somebody may still read the old places.
-    pub(crate) moved: BTreeSet<BundleKey>,
+    moved: BTreeSet<BundleKey>,
     /// Reads that the driver has not answered, by ticket.
-    pub(crate) reads: Series<PendingRead>,
-    pub(crate) removed: Removed,
-    pub(crate) creation: Creation,
+    reads: Series<PendingRead>,
+    removed: Removed,
+    creation: Creation,
     /// Reads the headers of bundles that come in.
-    pub(crate) headers_in: Option<Box<HeaderReader>>,
+    headers_in: Option<Box<HeaderReader>>,
 }
 
 impl Held {
+    pub(crate) const fn bundles(&self) -> &Bundles {
+        &self.bundles
+    }
+
+    pub(crate) fn bundles_mut(&mut self) -> &mut Bundles {
+        &mut self.bundles
+    }
+
+    /// All bundles, to change them, and the endpoint IDs that they name.
+    pub(crate) fn bundles_and_endpoints(&mut self) -> (&mut Bundles, &Endpoints) {
+        (&mut self.bundles, &self.endpoints)
+    }
+
+    pub(crate) fn entry(&self, key: BundleKey) -> Option<&Entry> {
+        self.bundles.entry(key)
+    }
+
+    pub(crate) fn entry_mut(&mut self, key: BundleKey) -> Option<&mut Entry> {
+        self.bundles.entry_mut(key)
+    }
+
+    pub(crate) fn find(&self, identity: &Identity) -> Option<BundleKey> {
+        self.bundles.find(identity)
+    }
+
+    /// The first octets of a bundle that is coming in are durable, so many of them.
+    pub(crate) fn note_durable(&mut self, key: BundleKey, octets: u64) {
+        if let Some(arrival) = self.arrivals.get_mut(key) {
+            // What it shares with another was not given to the store for it.
+            let octets = octets.min(arrival.appended);
+            let more = octets.saturating_sub(arrival.durable);
+            arrival.durable = arrival.durable.max(octets);
+            self.backlog.settle(arrival.origin, more);
+        }
+    }
+
+    /// Bundles that are coming in.
+    pub(crate) const fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
+    }
+
+    pub(crate) fn arrivals_mut(&mut self) -> &mut Arrivals {
+        &mut self.arrivals
+    }
+
+    /// Octets that wait for the disk.
+    pub(crate) const fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    pub(crate) fn backlog_mut(&mut self) -> &mut Backlog {
+        &mut self.backlog
+    }
+
+    /// Application data units for endpoints here whose fragments come one by one.
+    pub(crate) const fn reassembly(&self) -> &Reassembly {
+        &self.reassembly
+    }
+
+    pub(crate) fn reassembly_mut(&mut self) -> &mut Reassembly {
+        &mut self.reassembly
+    }
+
+    /// The identities of bundles that were removed.
+    pub(crate) const fn removed(&self) -> &Removed {
+        &self.removed
+    }
+
+    /// Remember a bundle that is removed, and had come back so often. Takes over one count of `identity.source`.
+    pub(crate) fn remember(
+        &mut self,
+        now: Instant,
+        identity: Identity,
+        until: Instant,
+        removal: Removal,
+        returned: (u8, Option<u8>),
+    ) {
+        let endpoints = &mut self.endpoints;
+        (self.removed).insert(now, endpoints, identity, until, removal, returned);
+    }
+
+    /// Forget removed bundles that would have expired.
+    pub(crate) fn prune_removed(&mut self, now: Instant) {
+        self.removed.prune(&mut self.endpoints, now);
+    }
+
+    /// Creation timestamps that may be given out.
+    pub(crate) const fn creation(&self) -> &Creation {
+        &self.creation
+    }
+
+    pub(crate) fn creation_mut(&mut self) -> &mut Creation {
+        &mut self.creation
+    }
+
+    /// Let a bundle expire when its entry says.
+    pub(crate) fn let_expire(&mut self, key: BundleKey) {
+        self.expiries.insert(&mut self.bundles, key);
+    }
+
+    /// Let a bundle expire no more.
+    pub(crate) fn keep_from_expiry(&mut self, key: BundleKey) {
+        self.expiries.remove(&mut self.bundles, key);
+    }
+
+    /// A bundle that has expired by now; it expires no more.
+    pub(crate) fn next_expired(&mut self, now: Instant) -> Option<BundleKey> {
+        self.expiries.pop(&mut self.bundles, now)
+    }
+
+    pub(crate) const fn expiries(&self) -> &Expiries {
+        &self.expiries
+    }
+
+    /// Try a bundle again at this instant.
+    pub(crate) fn retry_at(&mut self, until: Instant, key: BundleKey) {
+        self.retries.insert((until, key));
+    }
+
+    /// Try a bundle no more that was to be tried at this instant.
+    pub(crate) fn end_retry(&mut self, until: Instant, key: BundleKey) {
+        self.retries.remove(&(until, key));
+        self.verifying.remove(&key);
+    }
+
+    /// A bundle that is to be tried by now.
+    pub(crate) fn next_retry(&mut self, now: Instant) -> Option<BundleKey> {
+        let &(at, key) = self.retries.first()?;
+        if at > now {
+            return None;
+        }
+        self.retries.remove(&(at, key));
+        Some(key)
+    }
+
+    /// Bundles that are tried again, in order.
+    pub(crate) const fn retries(&self) -> &BTreeSet<(Instant, BundleKey)> {
+        &self.retries
+    }
+
+    /// When bundles expire or are tried again.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let retry = self.retries.first().map(|&(at, _)| at);
+        [self.expiries.next(), retry].into_iter().flatten().min()
+    }
+
+    /// The store compares a bundle with its checksums.
+    pub(crate) fn begin_verification(&mut self, key: BundleKey) {
+        self.verifying.insert(key);
+    }
+
+    pub(crate) fn end_verification(&mut self, key: BundleKey) {
+        self.verifying.remove(&key);
+    }
+
+    /// Bundles that the store is comparing with their checksums.
+    pub(crate) fn verifications(&self) -> usize {
+        self.verifying.len()
+    }
+
+    /// Bundles that are coming in and kept in parts.
+    pub(crate) const fn reactive(&self) -> &BTreeMap<BundleKey, Reactive> {
+        &self.reactive
+    }
+
+    pub(crate) fn reactive_mut(&mut self) -> &mut BTreeMap<BundleKey, Reactive> {
+        &mut self.reactive
+    }
+
+    /// Their parts on their way into the store.
+    pub(crate) const fn reactive_fragments(&self) -> &BTreeMap<BundleKey, ReactiveFragment> {
+        &self.reactive_fragments
+    }
+
+    pub(crate) fn reactive_fragments_mut(&mut self) -> &mut BTreeMap<BundleKey, ReactiveFragment> {
+        &mut self.reactive_fragments
+    }
+
+    /// The read that the driver has answered.
+    pub(crate) fn end_read(&mut self, ticket: u64) -> Option<PendingRead> {
+        self.reads.remove(ticket)
+    }
+
+    pub(crate) const fn reads(&self) -> &Series<PendingRead> {
+        &self.reads
+    }
+
+    /// A reader for the headers of bundles that come in, to be given back.
+    pub(crate) fn take_reader(&mut self) -> Box<HeaderReader> {
+        self.headers_in.take().unwrap_or_default()
+    }
+
+    pub(crate) fn give_reader_back(&mut self, reader: Box<HeaderReader>) {
+        self.headers_in = Some(reader);
+    }
+
+    /// The queues of recovered bundles are there.
+    pub(crate) fn end_expectation(&mut self) {
+        self.expected_octets = 0;
+    }
+
+    /// A bundle that is removed shares no octets any more.
+    pub(crate) fn end_sharing(&mut self, key: BundleKey) {
+        self.sharing.release(key);
+    }
+
+    /// Take one of the bundles for which memory was counted; false where it is to be counted again.
+    pub(crate) fn take_memory_credit(&mut self) -> bool {
+        let has_any = self.memory_credit > 0;
+        self.memory_credit -= u64::from(has_any);
+        has_any
+    }
+
+    /// So many bundles find memory before it is counted again.
+    pub(crate) fn give_memory_credit(&mut self, bundles: u64) {
+        self.memory_credit = bundles;
+    }
+
+    /// Octets of memory that the tables of bundles take, those of the endpoint IDs that they name included.
+    pub(crate) fn memory_octets(&self) -> usize {
+        (self.bundles.memory_octets())
+            .saturating_add(self.endpoints.memory_octets())
+            .saturating_add(self.expected_octets)
+            .saturating_add(self.expiries.memory_octets())
+            .saturating_add(self.removed.memory_octets())
+            .saturating_add(self.arrivals.memory_octets())
+            .saturating_add(tree_octets::<(Instant, BundleKey)>(self.retries.len()))
+    }
+
+    pub(crate) const fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
+    }
+
+    pub(crate) fn endpoints_mut(&mut self) -> &mut Endpoints {
+        &mut self.endpoints
+    }
+
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             endpoints: Endpoints::new(Local::new(config), config.seed),

@@ -64,13 +64,13 @@ impl Perf {
 impl Node {
     /// A bundle for the perf service is whole: read the head of its payload.
     pub(crate) fn measure(&mut self, now: Now, key: BundleKey) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         if !self
             .services
             .perf
-            .counts(self.held.endpoints.id(entry.source()))
+            .counts(self.held.endpoints().id(entry.source()))
         {
             self.delivered(now, key);
             return;
@@ -101,13 +101,13 @@ impl Node {
 
     /// The head of a payload is here: count its bundle.
     pub(crate) fn measured(&mut self, now: Now, key: BundleKey, at: Instant, octets: &Bytes) {
-        let Some(entry) = self.held.bundles.entry(key) else {
+        let Some(entry) = self.held.entry(key) else {
             return;
         };
         let Some(probe) = Probe::decode(octets) else {
             if is_summary(octets) {
                 // It is what this service sends, and came back.
-                let source = self.held.endpoints.id(entry.source());
+                let source = self.held.endpoints().id(entry.source());
                 self.services.answers.has_answered(now.monotonic, source);
             }
             self.delivered(now, key);
@@ -127,11 +127,11 @@ impl Node {
             delay_ms: clocks.then(|| Delays::between(created.as_millis(), now.dtn.as_millis())),
             lifetime_ms: entry.lifetime_ms(),
         };
-        let source = self.held.endpoints.id(entry.source());
+        let source = self.held.endpoints().id(entry.source());
         let place = match self.services.perf.place(source, &came.probe) {
             Some(place) => place,
             None => {
-                let service = self.held.endpoints.id(entry.destination()).clone();
+                let service = self.held.endpoints().id(entry.destination()).clone();
                 let run = Run::new(source.clone(), service, &came);
                 self.admit_run(now, run)
             }
