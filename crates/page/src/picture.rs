@@ -501,7 +501,7 @@ mod tests {
         let picture = Picture::new("<script>", &curves, Axis::Count, Axis::Rate);
         for html in [
             picture.figure(),
-            Picture::panels("<script>", &[picture.clone()]),
+            Picture::panels("<script>", std::slice::from_ref(&picture)),
         ] {
             assert!(
                 !html.contains("<script>") && !html.contains("<b>"),
