@@ -48,6 +48,15 @@ group_by = "link.rate"
 more = "energy_per_mb, delay_median"
 paper = "paper.csv"
 """
+# Sixty variants: five sizes along three times four curves.
+SIXTY = SCENARIO.split("[sweep]")[0] + """
+[sweep]
+"traffic.size" = ["1kB", "2kB", "5kB", "10kB", "20kB"]
+"link.rate" = ["1Mbit", "2Mbit", "4Mbit"]
+"link.delay" = ["1ms", "10ms", "100ms", "500ms"]
+[report]
+x = "traffic.size"
+"""
 PAPER = "x,group,value,source\n10kB,1Mbit,900000,\"Figure 7, read from the curve\"\n20kB,2Mbit,1900000,Table 2\n"
 
 
@@ -79,6 +88,19 @@ class Pages(unittest.TestCase):
 
     def test_the_page_of_a_simulation_fits_every_screen_and_paper(self) -> None:
         self.assert_fits(self.page("sim", "run", "study.toml", "--seeds", "3"))
+
+    def test_the_page_of_sixty_variants_fits_and_has_few_curves_in_each_picture(self) -> None:
+        (self.place / "study.toml").write_text(SIXTY)
+        page = self.page("lab", "run", "study.toml", "--backend", "sim")
+        self.assert_fits(page)
+        first = page.split("<figure", 2)[1]
+        panels = first.split('class="panel"')[1:]
+        self.assertEqual(len(panels), 3)
+        for panel in panels:
+            self.assertEqual(panel.count('class="curve'), 4)
+        self.assertEqual(first.count('class="sign"'), 4)
+        self.assertIn("<th>link.rate</th><th>link.delay</th>", page)
+        self.assertIn('class="wide tall"', page)
 
     def test_what_is_too_wide_is_found(self) -> None:
         wide = "<!doctype html><body><p style='width:500px'>too wide</p></body>"

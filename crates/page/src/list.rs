@@ -1,5 +1,6 @@
 //! Tables of a page.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::quantity::{count, percent, thousands};
@@ -7,8 +8,11 @@ use super::quantity::{count, percent, thousands};
 /// A table: its columns, of which the first is a name, and its lines.
 #[derive(Debug)]
 pub struct List {
-    /// The table's tag and heading.
-    head: String,
+    /// The table's tag.
+    tag: String,
+    columns: Vec<String>,
+    /// Columns with words in them, by their number.
+    words: BTreeSet<usize>,
     /// Its lines so far.
     out: String,
     lines: usize,
@@ -51,20 +55,34 @@ impl List {
             // Writing into a text does not fail.
             let _ = write!(names, "--h{number}:'{quoted}';");
         }
-        let mut head = format!("<table style=\"{names}\"><thead><tr>");
-        for column in columns {
-            head += &format!("<th>{}</th>", column.as_ref());
+        let columns = columns.iter().map(|it| it.as_ref().to_owned()).collect();
+        Self {
+            tag: format!("<table style=\"{names}\">"),
+            columns,
+            words: BTreeSet::new(),
+            out: String::new(),
+            lines: 0,
         }
-        head += "</tr></thead><tbody>";
-        let (out, lines) = (String::new(), 0);
-        Self { head, out, lines }
+    }
+
+    /// The names of columns, each above what its cells begin with.
+    fn head(&self) -> String {
+        let names = self.columns.iter().enumerate();
+        let names = names.map(|(number, name)| match self.words.contains(&number) {
+            true => format!("<th class=\"named\">{name}</th>"),
+            false => format!("<th>{name}</th>"),
+        });
+        format!("<thead><tr>{}</tr></thead>", names.collect::<String>())
     }
 
     /// Adds a line.
     pub fn line(&mut self, cells: &[Cell]) {
         self.lines += 1;
         self.out += "<tr>";
-        for cell in cells {
+        for (number, cell) in cells.iter().enumerate() {
+            if matches!(cell, Cell::Words(_)) {
+                self.words.insert(number);
+            }
             // Writing into a text does not fail.
             let _ = match cell {
                 Cell::Text(text) => write!(self.out, "<td>{text}</td>"),
@@ -94,8 +112,10 @@ impl List {
             false => "class=\"wide\"",
         };
         let mut out = format!(
-            "<div {class}>{}{}</tbody></table></div>",
-            self.head, self.out
+            "<div {class}>{}{}<tbody>{}</tbody></table></div>",
+            self.tag,
+            self.head(),
+            self.out
         );
         if shown < all {
             out += &format!(
@@ -135,5 +155,16 @@ mod tests {
         };
         assert!(!of(TALL).contains("tall"));
         assert!(of(TALL + 1).contains("<div class=\"wide tall\" tabindex=\"0\"><table"));
+    }
+
+    #[test]
+    fn names_of_columns_are_above_the_beginnings_of_words() {
+        let mut table = List::new(&["number", "limit"]);
+        table.line(&[text("1"), words("none")]);
+        let html = table.whole();
+        assert!(
+            html.contains("<th>number</th><th class=\"named\">limit</th>"),
+            "{html}"
+        );
     }
 }

@@ -440,7 +440,7 @@ fn a_table_has_several_measures_of_each_point_and_what_limited_it() {
     let study = Study::read(question, &results).unwrap();
     let page = page("Drive-by", "", &[study]);
     for words in [
-        "<th>rate</th><th>the paper</th><th>jitter of probe</th><th>processor time of beta</th><th>processor share of beta</th><th>measurements made</th><th>limit</th>",
+        "<th>rate</th><th>the paper</th><th>jitter of probe</th><th>processor time of beta</th><th>processor share of beta</th><th>measurements made</th><th class=\"named\">limit</th>",
         "<td>8.00 Mbit/s</td><td>100 kbit/s</td><td>250 ms</td><td>5.0 s</td><td>96.0 %</td><td>1,234</td>",
         "processor of beta (96 %)",
         "Program load did not end within its grace in 6 runs and was killed.",
