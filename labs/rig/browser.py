@@ -53,7 +53,7 @@ def program() -> str | None:
 def too_wide(page: str, width: int, on_paper: bool = False) -> list[str]:
     """Elements of a page that do not fit into a width, on a screen or on paper."""
     if on_paper:
-        page = page.replace("@media screen", "@media not all").replace("@media print", "@media all")
+        page = page.replace("@media screen", "@media speech").replace("@media print", "@media all")
     frame = f'<iframe style="width:{width}px;height:2000px;border:0" srcdoc="{html.escape(page)}"></iframe>'
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "look.html"
