@@ -101,8 +101,7 @@ impl Node {
     /// fragment holds them: a peer may resume after acknowledged octets with a fragment, and what came before
     /// would be lost with a transfer that fails.
     pub(crate) fn appended(&mut self, now: Now, key: BundleKey, octets: u64) {
-        if self.held.arrivals().contains(key) {
-            self.held.note_durable(key, octets);
+        if self.held.note_durable(key, octets) {
             self.held.keep_more(
                 &mut self.adjacencies,
                 &mut self.outbox,

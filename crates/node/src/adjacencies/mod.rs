@@ -70,16 +70,19 @@ pub(crate) struct Adjacencies {
 
 impl Adjacencies {
     /// Neighbours by their connections and conversations, in order.
+    #[inline]
     pub(crate) fn neighbours(&self) -> impl Iterator<Item = (StreamId, &Neighbour)> {
         (self.neighbours.iter()).map(|(&stream, neighbour)| (stream, neighbour.as_ref()))
     }
 
     /// Connections and conversations with neighbours.
+    #[inline]
     pub(crate) fn count(&self) -> usize {
         self.neighbours.len()
     }
 
     /// A connection or conversation has begun.
+    #[inline]
     pub(crate) fn welcome(&mut self, stream: StreamId, neighbour: Neighbour) {
         self.neighbours.insert(stream, Box::new(neighbour));
     }
@@ -118,16 +121,19 @@ impl Adjacencies {
     }
 
     /// The session of a connection, which is over and may still have last octets to write.
+    #[inline]
     pub(crate) fn parting_mut(&mut self, stream: StreamId) -> Option<&mut Session> {
         self.parting.get_mut(&stream).map(Box::as_mut)
     }
 
     /// A connection has nothing left to write, or has ended.
+    #[inline]
     pub(crate) fn forget(&mut self, stream: StreamId) {
         self.parting.remove(&stream);
     }
 
     /// Whether a session that is over may still have last octets to write.
+    #[inline]
     pub(crate) fn has_parting(&self) -> bool {
         !self.parting.is_empty()
     }
@@ -143,20 +149,24 @@ impl Adjacencies {
     }
 
     /// Octets of datagrams that came before others and wait for them.
+    #[inline]
     pub(crate) const fn early_octets(&self) -> u64 {
         self.early_octets
     }
 
     /// Links in the order of their IDs.
+    #[inline]
     pub(crate) fn links(&self) -> &[Link] {
         &self.links
     }
 
+    #[inline]
     pub(crate) fn link_ids(&self) -> impl Iterator<Item = LinkId> + use<> {
         (0..u32::try_from(self.links.len()).unwrap_or(u32::MAX)).map(LinkId)
     }
 
     /// Peers with an established session, in order.
+    #[inline]
     pub(crate) fn peers(&self) -> impl Iterator<Item = &NodeId> {
         self.peers.keys()
     }
@@ -188,16 +198,19 @@ impl Adjacencies {
     }
 
     /// A bundle waits that any peer may get.
+    #[inline]
     pub(crate) fn serve_peers(&mut self) {
         self.to_serve.extend(self.peers.values().flatten());
     }
 
     /// A session that may have room for a bundle; it is looked at.
+    #[inline]
     pub(crate) fn next_to_serve(&mut self) -> Option<StreamId> {
         self.to_serve.pop_first()
     }
 
     /// Serve a session again at this instant.
+    #[inline]
     pub(crate) fn pause(&mut self, stream: StreamId, until: Instant) {
         self.pauses.insert((until, stream));
     }
@@ -229,31 +242,37 @@ impl Adjacencies {
     }
 
     /// Whether it is time to look at contacts of links.
+    #[inline]
     pub(crate) fn contacts_are_due(&self, now: Now) -> bool {
         self.contacts_due.is_some_and(|at| at <= now.monotonic)
     }
 
     /// Look at contacts of links again at this instant.
+    #[inline]
     pub(crate) fn look_at_contacts(&mut self, at: Instant) {
         self.contacts_due = Some(at);
     }
 
     /// The neighbour of a connection or conversation.
+    #[inline]
     pub(crate) fn neighbour(&self, stream: StreamId) -> Option<&Neighbour> {
         self.neighbours.get(&stream).map(Box::as_ref)
     }
 
     /// As [`Self::neighbour`], to change it.
+    #[inline]
     pub(crate) fn neighbour_mut(&mut self, stream: StreamId) -> Option<&mut Neighbour> {
         self.neighbours.get_mut(&stream).map(Box::as_mut)
     }
 
     /// Whether a connection or conversation is with a neighbour.
+    #[inline]
     pub(crate) fn has_neighbour(&self, stream: StreamId) -> bool {
         self.neighbours.contains_key(&stream)
     }
 
     /// A session may have room for a bundle: look for one at the end of the turn.
+    #[inline]
     pub(crate) fn serve(&mut self, stream: StreamId) {
         self.to_serve.insert(stream);
     }
@@ -296,6 +315,7 @@ impl Adjacencies {
         }
     }
 
+    #[inline]
     pub(crate) fn session_keeps_sent(&self, stream: StreamId) -> bool {
         let neighbour = self.neighbours.get(&stream);
         neighbour.is_some_and(|it| it.session.keeps_sent()) && !planted(Mutant::KeptIsForgotten)
@@ -330,6 +350,7 @@ impl Adjacencies {
     }
 
     /// True when a session over this hop can take bundles, now or soon.
+    #[inline]
     pub(crate) fn is_up(&self, hop: &Hop) -> bool {
         self.sessions_over(hop).next().is_some()
     }
@@ -407,6 +428,7 @@ impl Adjacencies {
         Some(transfer)
     }
 
+    #[inline]
     pub(crate) fn peer_of(&self, stream: StreamId) -> Option<NodeId> {
         self.neighbours.get(&stream)?.peer_id().cloned()
     }
@@ -449,12 +471,14 @@ impl Adjacencies {
         );
     }
 
+    #[inline]
     pub(crate) fn link_mut(&mut self, LinkId(id): LinkId) -> Option<&mut Link> {
         usize::try_from(id)
             .ok()
             .and_then(|id| self.links.get_mut(id))
     }
 
+    #[inline]
     pub(crate) fn link(&self, LinkId(id): LinkId) -> Option<&Link> {
         usize::try_from(id).ok().and_then(|id| self.links.get(id))
     }

@@ -85,21 +85,25 @@ pub(crate) struct Delivery {
 
 impl Delivery {
     /// Octets of memory that bundles with applications take, and responses that they have not taken.
+    #[inline]
     pub(crate) fn memory_octets(&self) -> usize {
         let deliveries = self.delivering.saturating_mul(DELIVERY_OCTETS);
         deliveries.saturating_add(self.response_octets)
     }
 
     /// Applications by their connections, in order.
+    #[inline]
     pub(crate) fn clients(&self) -> impl Iterator<Item = (StreamId, &Client)> {
         (self.clients.iter()).map(|(&stream, client)| (stream, client.as_ref()))
     }
 
+    #[inline]
     pub(crate) fn has_client(&self, stream: StreamId) -> bool {
         self.clients.contains_key(&stream)
     }
 
     /// An application's connection is there.
+    #[inline]
     pub(crate) fn welcome(&mut self, stream: StreamId, client: Client) {
         self.clients.insert(stream, Box::new(client));
     }
@@ -113,21 +117,25 @@ impl Delivery {
         self.clients.remove(&stream);
     }
 
+    #[inline]
     pub(crate) const fn registrations(&self) -> &Registrations {
         &self.registrations
     }
 
     /// A bundle may wait for an endpoint here.
+    #[inline]
     pub(crate) fn wake(&mut self, endpoint: EndpointIndex) {
         self.to_deliver.insert(endpoint);
     }
 
     /// An endpoint for which a bundle may wait; it is looked at.
+    #[inline]
     pub(crate) fn next_endpoint(&mut self) -> Option<EndpointIndex> {
         self.to_deliver.pop_first()
     }
 
     /// Applications have so many bundles less.
+    #[inline]
     pub(crate) fn taken_back(&mut self, count: usize) {
         self.delivering -= count;
     }
@@ -162,10 +170,12 @@ impl Delivery {
         Some([wanted, core::mem::replace(&mut client.timeout, wanted)])
     }
 
+    #[inline]
     pub(crate) fn client(&self, stream: StreamId) -> Option<&Client> {
         self.clients.get(&stream).map(Box::as_ref)
     }
 
+    #[inline]
     pub(crate) fn client_mut(&mut self, stream: StreamId) -> Option<&mut Client> {
         self.clients.get_mut(&stream).map(Box::as_mut)
     }
@@ -181,6 +191,7 @@ impl Delivery {
     }
 
     /// The endpoint's registration says that bundles are not kept while nobody takes them.
+    #[inline]
     pub(crate) fn abandons(&self, held: &Held, key: BundleKey) -> bool {
         held.entry(key)
             .is_some_and(|entry| self.registrations.abandons(entry.destination()))
@@ -414,6 +425,7 @@ impl Delivery {
 }
 
 impl Registrations {
+    #[inline]
     pub(crate) fn get(&self, endpoint: EndpointIndex) -> Option<&Registration> {
         self.by_endpoint.get(&endpoint)
     }
@@ -426,6 +438,7 @@ impl Registrations {
         })
     }
 
+    #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (EndpointIndex, &Registration)> {
         self.by_endpoint
             .iter()

@@ -62,42 +62,51 @@ pub(crate) struct Forwarding {
 }
 
 impl Forwarding {
+    #[inline]
     pub(crate) const fn queues(&self) -> &Queues {
         &self.queues
     }
 
     /// List queues by what is their first now.
+    #[inline]
     pub(crate) fn refresh(&mut self, held: &Held, stale: Vec<QueueId>) {
         self.queues.refresh(held.bundles(), stale);
     }
 
+    #[inline]
     pub(crate) const fn routes(&self) -> &StaticRoutes {
         &self.routes
     }
 
+    #[inline]
     pub(crate) fn delete_route(&mut self, to: &str, via: &str) -> Result<(), OperatorRefusal> {
         self.routes.delete(to, via)
     }
 
+    #[inline]
     pub(crate) const fn copies(&self) -> &Copies {
         &self.copies
     }
 
     /// The destination's node has a bundle: no other copy is wanted.
+    #[inline]
     pub(crate) fn end_copies(&mut self, key: BundleKey) {
         self.copies.end(key);
     }
 
+    #[inline]
     pub(crate) const fn sent(&self) -> &Sent {
         &self.sent
     }
 
     /// A bundle has left over a link that promises nothing, and is kept.
+    #[inline]
     pub(crate) fn note_sent(&mut self, destination: EndpointIndex, link: LinkId, key: BundleKey) {
         self.sent.add(destination, link, key);
     }
 
     /// A bundle is gone.
+    #[inline]
     pub(crate) fn forget(&mut self, destination: EndpointIndex, key: BundleKey) {
         self.sent.remove(destination, key);
         self.acknowledged.remove(&key);
@@ -105,26 +114,31 @@ impl Forwarding {
     }
 
     /// A bundle has not come in after all: no octets of it count as the next hop's.
+    #[inline]
     pub(crate) fn forget_acknowledged(&mut self, key: BundleKey) {
         self.acknowledged.remove(&key);
     }
 
     /// A bundle went on without having waited in its queue.
+    #[inline]
     pub(crate) fn leave_turn(&mut self, order: u64) {
         self.turns.leave(order);
     }
 
     /// A reader for the headers of bundles that go out, to be given back.
+    #[inline]
     pub(crate) fn take_reader(&mut self) -> Box<HeaderReader> {
         self.headers_out.take().unwrap_or_default()
     }
 
+    #[inline]
     pub(crate) fn give_reader_back(&mut self, mut reader: Box<HeaderReader>) {
         reader.release();
         self.headers_out = Some(reader);
     }
 
     /// What a session cuts of a bundle.
+    #[inline]
     pub(crate) fn split(&self, key: BundleKey, stream: StreamId) -> Option<&SplitBundle> {
         self.splits.get(&(key, stream))
     }
@@ -138,28 +152,34 @@ impl Forwarding {
     }
 
     /// A session begins to cut a bundle.
+    #[inline]
     pub(crate) fn begin_split(&mut self, key: BundleKey, stream: StreamId, split: SplitBundle) {
         self.splits.insert((key, stream), split);
     }
 
     /// A session has no more to cut of a bundle.
+    #[inline]
     pub(crate) fn end_split(&mut self, key: BundleKey, stream: StreamId) -> Option<SplitBundle> {
         self.splits.remove(&(key, stream))
     }
 
     /// How far a bundle is on its way that is not durable here yet.
+    #[inline]
     pub(crate) fn cut_through(&self, key: BundleKey) -> Option<CutThrough> {
         self.cut_throughs.get(&key).copied()
     }
 
+    #[inline]
     pub(crate) fn cut_through_mut(&mut self, key: BundleKey) -> Option<&mut CutThrough> {
         self.cut_throughs.get_mut(&key)
     }
 
+    #[inline]
     pub(crate) fn set_cut_through(&mut self, key: BundleKey, pass: CutThrough) {
         self.cut_throughs.insert(key, pass);
     }
 
+    #[inline]
     pub(crate) fn take_cut_through(&mut self, key: BundleKey) -> Option<CutThrough> {
         self.cut_throughs.remove(&key)
     }

@@ -112,70 +112,85 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    #[inline]
     pub(crate) const fn bundles(&self) -> &Bundles {
         &self.bundles
     }
 
+    #[inline]
     pub(crate) fn bundles_mut(&mut self) -> &mut Bundles {
         &mut self.bundles
     }
 
     /// All bundles, to change them, and the endpoint IDs that they name.
+    #[inline]
     pub(crate) fn bundles_and_endpoints(&mut self) -> (&mut Bundles, &Endpoints) {
         (&mut self.bundles, &self.endpoints)
     }
 
+    #[inline]
     pub(crate) fn entry(&self, key: BundleKey) -> Option<&Entry> {
         self.bundles.entry(key)
     }
 
+    #[inline]
     pub(crate) fn entry_mut(&mut self, key: BundleKey) -> Option<&mut Entry> {
         self.bundles.entry_mut(key)
     }
 
+    #[inline]
     pub(crate) fn find(&self, identity: &Identity) -> Option<BundleKey> {
         self.bundles.find(identity)
     }
 
-    /// The first octets of a bundle that is coming in are durable, so many of them.
-    pub(crate) fn note_durable(&mut self, key: BundleKey, octets: u64) {
-        if let Some(arrival) = self.arrivals.get_mut(key) {
-            // What it shares with another was not given to the store for it.
-            let octets = octets.min(arrival.appended);
-            let more = octets.saturating_sub(arrival.durable);
-            arrival.durable = arrival.durable.max(octets);
-            self.backlog.settle(arrival.origin, more);
-        }
+    /// The first octets of a bundle are durable, so many of them; false where it is not coming in.
+    pub(crate) fn note_durable(&mut self, key: BundleKey, octets: u64) -> bool {
+        let Some(arrival) = self.arrivals.get_mut(key) else {
+            return false;
+        };
+        // What it shares with another was not given to the store for it.
+        let octets = octets.min(arrival.appended);
+        let more = octets.saturating_sub(arrival.durable);
+        arrival.durable = arrival.durable.max(octets);
+        self.backlog.settle(arrival.origin, more);
+        true
     }
 
     /// Bundles that are coming in.
+    #[inline]
     pub(crate) const fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
+    #[inline]
     pub(crate) fn arrivals_mut(&mut self) -> &mut Arrivals {
         &mut self.arrivals
     }
 
     /// Octets that wait for the disk.
+    #[inline]
     pub(crate) const fn backlog(&self) -> &Backlog {
         &self.backlog
     }
 
+    #[inline]
     pub(crate) fn backlog_mut(&mut self) -> &mut Backlog {
         &mut self.backlog
     }
 
     /// Application data units for endpoints here whose fragments come one by one.
+    #[inline]
     pub(crate) const fn reassembly(&self) -> &Reassembly {
         &self.reassembly
     }
 
+    #[inline]
     pub(crate) fn reassembly_mut(&mut self) -> &mut Reassembly {
         &mut self.reassembly
     }
 
     /// The identities of bundles that were removed.
+    #[inline]
     pub(crate) const fn removed(&self) -> &Removed {
         &self.removed
     }
@@ -194,44 +209,53 @@ impl Held {
     }
 
     /// Forget removed bundles that would have expired.
+    #[inline]
     pub(crate) fn prune_removed(&mut self, now: Instant) {
         self.removed.prune(&mut self.endpoints, now);
     }
 
     /// Creation timestamps that may be given out.
+    #[inline]
     pub(crate) const fn creation(&self) -> &Creation {
         &self.creation
     }
 
+    #[inline]
     pub(crate) fn creation_mut(&mut self) -> &mut Creation {
         &mut self.creation
     }
 
     /// Let a bundle expire when its entry says.
+    #[inline]
     pub(crate) fn let_expire(&mut self, key: BundleKey) {
         self.expiries.insert(&mut self.bundles, key);
     }
 
     /// Let a bundle expire no more.
+    #[inline]
     pub(crate) fn keep_from_expiry(&mut self, key: BundleKey) {
         self.expiries.remove(&mut self.bundles, key);
     }
 
     /// A bundle that has expired by now; it expires no more.
+    #[inline]
     pub(crate) fn next_expired(&mut self, now: Instant) -> Option<BundleKey> {
         self.expiries.pop(&mut self.bundles, now)
     }
 
+    #[inline]
     pub(crate) const fn expiries(&self) -> &Expiries {
         &self.expiries
     }
 
     /// Try a bundle again at this instant.
+    #[inline]
     pub(crate) fn retry_at(&mut self, until: Instant, key: BundleKey) {
         self.retries.insert((until, key));
     }
 
     /// Try a bundle no more that was to be tried at this instant.
+    #[inline]
     pub(crate) fn end_retry(&mut self, until: Instant, key: BundleKey) {
         self.retries.remove(&(until, key));
         self.verifying.remove(&key);
@@ -248,77 +272,93 @@ impl Held {
     }
 
     /// Bundles that are tried again, in order.
+    #[inline]
     pub(crate) const fn retries(&self) -> &BTreeSet<(Instant, BundleKey)> {
         &self.retries
     }
 
     /// When bundles expire or are tried again.
+    #[inline]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let retry = self.retries.first().map(|&(at, _)| at);
         [self.expiries.next(), retry].into_iter().flatten().min()
     }
 
     /// The store compares a bundle with its checksums.
+    #[inline]
     pub(crate) fn begin_verification(&mut self, key: BundleKey) {
         self.verifying.insert(key);
     }
 
+    #[inline]
     pub(crate) fn end_verification(&mut self, key: BundleKey) {
         self.verifying.remove(&key);
     }
 
     /// Bundles that the store is comparing with their checksums.
+    #[inline]
     pub(crate) fn verifications(&self) -> usize {
         self.verifying.len()
     }
 
     /// Bundles that are coming in and kept in parts.
+    #[inline]
     pub(crate) const fn reactive(&self) -> &BTreeMap<BundleKey, Reactive> {
         &self.reactive
     }
 
+    #[inline]
     pub(crate) fn reactive_mut(&mut self) -> &mut BTreeMap<BundleKey, Reactive> {
         &mut self.reactive
     }
 
     /// Their parts on their way into the store.
+    #[inline]
     pub(crate) const fn reactive_fragments(&self) -> &BTreeMap<BundleKey, ReactiveFragment> {
         &self.reactive_fragments
     }
 
+    #[inline]
     pub(crate) fn reactive_fragments_mut(&mut self) -> &mut BTreeMap<BundleKey, ReactiveFragment> {
         &mut self.reactive_fragments
     }
 
     /// The read that the driver has answered.
+    #[inline]
     pub(crate) fn end_read(&mut self, ticket: u64) -> Option<PendingRead> {
         self.reads.remove(ticket)
     }
 
+    #[inline]
     pub(crate) const fn reads(&self) -> &Series<PendingRead> {
         &self.reads
     }
 
     /// A reader for the headers of bundles that come in, to be given back.
+    #[inline]
     pub(crate) fn take_reader(&mut self) -> Box<HeaderReader> {
         self.headers_in.take().unwrap_or_default()
     }
 
+    #[inline]
     pub(crate) fn give_reader_back(&mut self, reader: Box<HeaderReader>) {
         self.headers_in = Some(reader);
     }
 
     /// The queues of recovered bundles are there.
+    #[inline]
     pub(crate) fn end_expectation(&mut self) {
         self.expected_octets = 0;
     }
 
     /// A bundle that is removed shares no octets any more.
+    #[inline]
     pub(crate) fn end_sharing(&mut self, key: BundleKey) {
         self.sharing.release(key);
     }
 
     /// Take one of the bundles for which memory was counted; false where it is to be counted again.
+    #[inline]
     pub(crate) fn take_memory_credit(&mut self) -> bool {
         let has_any = self.memory_credit > 0;
         self.memory_credit -= u64::from(has_any);
@@ -326,6 +366,7 @@ impl Held {
     }
 
     /// So many bundles find memory before it is counted again.
+    #[inline]
     pub(crate) fn give_memory_credit(&mut self, bundles: u64) {
         self.memory_credit = bundles;
     }
@@ -341,10 +382,12 @@ impl Held {
             .saturating_add(tree_octets::<(Instant, BundleKey)>(self.retries.len()))
     }
 
+    #[inline]
     pub(crate) const fn endpoints(&self) -> &Endpoints {
         &self.endpoints
     }
 
+    #[inline]
     pub(crate) fn endpoints_mut(&mut self) -> &mut Endpoints {
         &mut self.endpoints
     }
@@ -430,6 +473,7 @@ impl Held {
     }
 
     /// Ask the driver for octets of the store.
+    #[inline]
     pub(crate) fn read(&mut self, out: &mut Outbox, pending: PendingRead, extents: Extents) {
         let ticket = out.ticket();
         self.reads.push(ticket.0, pending);
@@ -492,6 +536,7 @@ impl Held {
     }
 
     /// A bundle's identity for whoever is told of what happens to every bundle.
+    #[inline]
     pub(crate) fn told(&self, out: &mut Outbox, entry: &Entry) -> Option<BundleId> {
         (out.telling == Telling::Everything).then(|| self.bundle_id(entry))
     }
