@@ -1,4 +1,4 @@
-//! stdout is data, stderr is talk: the only door to both.
+//! stdout is data, stderr is talk: the only way to both.
 
 use std::io::{self, IsTerminal as _, Write as _};
 

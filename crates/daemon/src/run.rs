@@ -20,7 +20,7 @@ use tokio::task::{JoinSet, LocalSet};
 
 use crate::admin::ask::{self, Asker};
 use crate::admin::routes::{Facts, Office, router};
-use crate::admin::server::{AdminThread, Doors};
+use crate::admin::server::{AdminThread, Sockets};
 use crate::buffers::Buffers;
 use crate::clock::Clock;
 use crate::config::NodeFile;
@@ -42,7 +42,7 @@ use crate::signals::Signals;
 use crate::slow_disk::SlowDisk;
 use crate::storing::{Answers, StoreThread};
 use crate::streams::accept::{ClientListener, Places, accept_clients, accept_neighbours};
-use crate::streams::bound::{Bound, NeighbourDoor};
+use crate::streams::bound::{Bound, NeighbourSocket};
 use crate::streams::carrier::Carriers;
 use crate::streams::dial::{Means, dial_on_demand};
 use crate::streams::listener::ListenError;
@@ -181,7 +181,7 @@ fn is_no_directory(error: &std::io::Error) -> bool {
 }
 
 /// Run a node until SIGTERM, SIGINT or SIGHUP, then end it in order. `on_ready` is called once, when everything
-/// is bound and the store's bundles are known. With `record`, all that passes the node's door is written into a file.
+/// is bound and the store's bundles are known. With `record`, all events and actions of the node are written into a file.
 ///
 /// # Errors
 /// When the node cannot start, or its store's thread fails.
@@ -586,7 +586,7 @@ fn facts(file: &NodeFile, ready: &Ready, bound: &Bound) -> Facts {
 fn start_admin(
     file: &NodeFile,
     facts: Facts,
-    doors: Doors,
+    sockets: Sockets,
     (asker, store): (Asker, Answers),
     places: usize,
 ) -> Result<AdminThread, RunError> {
@@ -602,11 +602,11 @@ fn start_admin(
         .unwrap_or_default();
     let guarded = router(office.clone(), Some(token));
     let open = router(office, None);
-    Ok(AdminThread::start(doors, open, guarded, places)?)
+    Ok(AdminThread::start(sockets, open, guarded, places)?)
 }
 
 /// Listeners for neighbours and for applications.
-type Listeners = (Vec<NeighbourDoor>, (UnixListener, Vec<TcpListener>));
+type Listeners = (Vec<NeighbourSocket>, (UnixListener, Vec<TcpListener>));
 
 /// Starts a task for each listener.
 fn accept(
@@ -618,10 +618,10 @@ fn accept(
 ) -> JoinSet<()> {
     let mut accepting = JoinSet::new();
     let places = Places::new(count.neighbours);
-    for door in neighbours {
+    for listening in neighbours {
         accepting.spawn_local(accept_neighbours(
             core.clone(),
-            door,
+            listening,
             places.clone(),
             tls.cloned(),
         ));

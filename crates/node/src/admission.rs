@@ -1,4 +1,4 @@
-//! Whether an incoming bundle is taken, known, or deleted at the door (RFC 9171 5.6, and the policies of
+//! Whether an incoming bundle is taken, known, or deleted at once (RFC 9171 5.6, and the policies of
 //! the link or listener that it came over).
 
 use crate::held::bundles::{HeldTime, NewEntry, Received};

@@ -41,7 +41,7 @@ impl Node {
         }
     }
 
-    /// A part is durable: it rests until its collection is sent.
+    /// A part is durable: it waits until its collection is sent.
     pub(crate) fn part_stored(&mut self, now: Now, key: BundleKey) {
         match self.reporting.collections.fate(key) {
             Some(Part::Current) => {

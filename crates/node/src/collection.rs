@@ -30,7 +30,7 @@ const COLLECTED_MAX: usize = 65_536;
 /// Octets that a report takes in its record when it continues no run, about.
 const REPORT_OCTETS: usize = 8;
 
-/// How much longer than its collection a part may rest, so that nothing rests for ever.
+/// How much longer than its collection a part may wait, so that nothing waits for ever.
 pub(crate) const GRACE: Duration = Duration::from_secs(60);
 
 /// What happened to one bundle.

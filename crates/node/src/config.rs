@@ -195,7 +195,7 @@ pub enum Enabled {
     No,
 }
 
-/// A door for neighbours that dial this node.
+/// A listener for neighbours that dial this node.
 #[derive(Clone, Debug, Default)]
 pub struct ListenerConfig {
     /// Policy of its sessions.

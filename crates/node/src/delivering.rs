@@ -18,7 +18,7 @@ use crate::node::Node;
 /// With fewer bundles than this being compared with their checksums, others are asked for ahead of their delivery.
 const VERIFYING_LOW: usize = 64;
 
-/// How long a bundle rests that an application could not take.
+/// The time after which a bundle that an application could not take is tried again.
 const DECLINED_RETRY: Duration = Duration::from_secs(1);
 
 impl Node {

@@ -132,7 +132,7 @@ impl Node {
     }
 }
 
-/// How long a bundle rests that left this node before and is back: 5 s the first time, twice as long each
+/// The time that a bundle waits which left this node before and is back: 5 s the first time, twice as long each
 /// time after it, up to 10 min.
 fn return_delay(returns: u8) -> Option<Duration> {
     let doublings = u32::from(returns.checked_sub(1)?);

@@ -1,8 +1,8 @@
 //! One DTN node as a value: streams in, streams out, a store beside it, and no I/O.
 //!
 //! This room never knows a socket, a disk or a clock: a driver (the daemon's, or a simulator's) carries
-//! octets, store commands and time to and from the one door, [`Node`]. Start reading at
-//! [`door`] (everything that goes in and comes out), then [`config`], then `node`, which says which file
+//! octets, store commands and time to and from one value, [`Node`]. Start reading at
+//! [`driver`] (everything that goes in and comes out), then [`config`], then `node`, which says which file
 //! holds what. [`view`] is what a node shows of itself, [`api`] what applications speak.
 #![no_std]
 

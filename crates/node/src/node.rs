@@ -1,4 +1,4 @@
-//! The node: one value with one door.
+//! The node: one value, driven by events and actions.
 //!
 //! It has seven values, which know each its own part: [`Outbox`], [`Held`], [`Adjacencies`], [`Forwarding`], [`Delivery`], [`Services`] and
 //! [`Reporting`]. What needs most of them is an `impl Node` in a file about one noun. From the events to what they lead to:
@@ -46,7 +46,7 @@ pub(crate) enum Stage {
     ShuttingDown,
 }
 
-/// One DTN node: forwarder, links, registrations and application sessions behind one door.
+/// One DTN node: forwarder, links, registrations and application sessions in one value.
 pub struct Node {
     pub(crate) config: Config,
     pub(crate) stage: Stage,
@@ -98,7 +98,7 @@ impl Node {
         self
     }
 
-    /// Record all that passes the door; nothing has yet. The recorder is one of the same configuration and telling.
+    /// Record all events and actions; there have been none yet. The recorder is one of the same configuration and telling.
     #[must_use]
     pub fn with_recorder(mut self, recorder: Recorder) -> Self {
         self.recorder = Some(Box::new(recorder));

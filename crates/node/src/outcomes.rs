@@ -11,7 +11,7 @@ use dhow_link::stream::RefuseReason;
 use dhow_link::stream::TransferId;
 
 impl Node {
-    /// A transfer failed: the bundle waits, rests or takes another way, and never in a hot loop.
+    /// A transfer failed: the bundle waits, is tried again later or takes another way, and never in a hot loop.
     pub(crate) fn failed(
         &mut self,
         now: Now,

@@ -37,10 +37,10 @@ impl Node {
                     .held
                     .reactive_mut()
                     .get_mut(&prefix.of)
-                    .and_then(|keeping| {
-                        keeping.next = None;
-                        keeping.covered = prefix.covers;
-                        keeping.kept.replace(key)
+                    .and_then(|reactive| {
+                        reactive.next = None;
+                        reactive.covered = prefix.covers;
+                        reactive.kept.replace(key)
                     });
                 self.discard(now, shorter);
                 let origin = self
@@ -75,8 +75,8 @@ impl Node {
         };
         match (prefix.fate, prefix.replaces) {
             (Fate::Kept, _) => {
-                if let Some(keeping) = self.held.reactive_mut().get_mut(&prefix.of) {
-                    keeping.next = None;
+                if let Some(reactive) = self.held.reactive_mut().get_mut(&prefix.of) {
+                    reactive.next = None;
                 }
             }
             (Fate::Final, Some(shorter)) => self.keep_for_good(now, shorter),
@@ -86,13 +86,13 @@ impl Node {
 
     /// Nothing more of a bundle comes in, which `incoming` is of: what was acknowledged of it stays.
     pub(crate) fn end_reactive(&mut self, now: Now, of: BundleKey, incoming: Option<&Incoming>) {
-        let Some(keeping) = self.held.reactive_mut().remove(&of) else {
+        let Some(reactive) = self.held.reactive_mut().remove(&of) else {
             return;
         };
-        let next = keeping
+        let next = reactive
             .next
             .and_then(|next| self.held.reactive_fragments_mut().get_mut(&next));
-        let Some(kept) = keeping.kept else {
+        let Some(kept) = reactive.kept else {
             // Nothing was acknowledged, so that all of it will come again.
             if let Some(next) = next {
                 next.fate = Fate::Dropped;
@@ -106,7 +106,7 @@ impl Node {
         }
         let longer = incoming
             .and_then(Incoming::part)
-            .filter(|part| part.covers > keeping.covered)
+            .filter(|part| part.covers > reactive.covered)
             .and_then(|part| {
                 self.held.store_part(
                     &mut self.adjacencies,
@@ -126,11 +126,11 @@ impl Node {
 
     /// The parts of a bundle are not wanted: it is here as a whole, or turned out wrong.
     pub(crate) fn drop_reactive(&mut self, now: Now, of: BundleKey) {
-        let Some(keeping) = self.held.reactive_mut().remove(&of) else {
+        let Some(reactive) = self.held.reactive_mut().remove(&of) else {
             return;
         };
-        self.discard(now, keeping.kept);
-        if let Some(next) = keeping
+        self.discard(now, reactive.kept);
+        if let Some(next) = reactive
             .next
             .and_then(|next| self.held.reactive_fragments_mut().get_mut(&next))
         {

@@ -16,10 +16,10 @@ use crate::forwarding::queues::Choice;
 use crate::held::verification::READ_WHOLE_OCTETS;
 use crate::node::Node;
 
-/// How long a bundle rests that a neighbour found not acceptable.
+/// The time after which a bundle that a neighbour found not acceptable is tried again.
 pub(crate) const NOT_ACCEPTABLE_RETRY: Duration = Duration::from_secs(60);
 
-/// How long a bundle rests that a neighbour wants again, or could not say why not.
+/// The time after which a bundle is tried again that a neighbour wants again, or did not say why it refused.
 pub(crate) const RETRANSMIT_RETRY: Duration = Duration::from_secs(1);
 
 /// What a session is sending.

@@ -1,6 +1,6 @@
 //! Many nodes in virtual time, in one process and from one seed.
 //!
-//! The nodes are those of the daemon: `dhow_node`, `dhow_link` and `dhow_store` behind `node::door`, with other drivers.
+//! The nodes are those of the daemon: `dhow_node`, `dhow_link` and `dhow_store` behind `node::driver`, with other drivers.
 //! This room never reads a clock, opens a socket or draws a random number that does not follow from the seed: the same
 //! scenario and seed give the same [`trace`](World::trace), on every machine and in every build.
 //!

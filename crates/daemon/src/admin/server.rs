@@ -33,7 +33,7 @@ const SHORTAGE_WAIT: Duration = Duration::from_millis(200);
 
 /// The listeners of the operator's interface, bound and not yet served.
 #[derive(Debug)]
-pub struct Doors {
+pub struct Sockets {
     /// The admin socket.
     pub unix: std::os::unix::net::UnixListener,
     /// TCP, where the configuration has it.
@@ -52,7 +52,12 @@ impl AdminThread {
     ///
     /// # Errors
     /// When the system makes no thread or no runtime.
-    pub fn start(doors: Doors, open: Router, guarded: Router, places: usize) -> io::Result<Self> {
+    pub fn start(
+        sockets: Sockets,
+        open: Router,
+        guarded: Router,
+        places: usize,
+    ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -61,7 +66,7 @@ impl AdminThread {
             .name("admin".to_owned())
             .spawn(move || {
                 let served = tokio::task::LocalSet::new()
-                    .block_on(&runtime, serve(doors, open, guarded, places, stopped));
+                    .block_on(&runtime, serve(sockets, open, guarded, places, stopped));
                 if let Err(error) = served {
                     tracing::error!("the operator's interface does not work: {error}");
                 }
@@ -85,25 +90,25 @@ impl Drop for AdminThread {
 }
 
 async fn serve(
-    doors: Doors,
+    sockets: Sockets,
     open: Router,
     guarded: Router,
     places: usize,
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     // Connections over TCP take no places of the admin socket.
-    let (on_socket, on_tcp) = match doors.tcp.is_empty() {
+    let (on_socket, on_tcp) = match sockets.tcp.is_empty() {
         true => (places, 0),
         false => (places - places / 2, places / 2),
     };
-    let unix = UnixListener::from_std(doors.unix)?;
+    let unix = UnixListener::from_std(sockets.unix)?;
     let accept = async move || {
         let (stream, _) = unix.accept().await?;
         Ok((stream, IpAddr::from(Ipv4Addr::UNSPECIFIED)))
     };
     tokio::task::spawn_local(receive(accept, open, Callers::new(on_socket)));
     let callers = Callers::new(on_tcp);
-    for listener in doors.tcp {
+    for listener in sockets.tcp {
         let listener = TcpListener::from_std(listener)?;
         let accept = async move || {
             let (stream, address) = listener.accept().await?;

@@ -8,7 +8,7 @@ use dhow_node::driver::Purpose;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::bound::NeighbourDoor;
+use super::bound::NeighbourSocket;
 use super::connection::{Side, serve};
 use super::listener::set_stall_timeout;
 use super::origins::Origin;
@@ -49,10 +49,15 @@ impl Places {
 
 /// Accept neighbours for as long as the node runs. None is left waiting: where there is no place, another
 /// connection gives way ([`Crowd`](super::crowd::Crowd)), or the new one is closed at once.
-pub async fn accept_neighbours(core: Core, door: NeighbourDoor, places: Places, tls: Option<Tls>) {
+pub async fn accept_neighbours(
+    core: Core,
+    listening: NeighbourSocket,
+    places: Places,
+    tls: Option<Tls>,
+) {
     let accept = async || {
-        let (stream, _) = door.listener.accept().await?;
-        set_stall_timeout(&stream, door.stall_timeout);
+        let (stream, _) = listening.listener.accept().await?;
+        set_stall_timeout(&stream, listening.stall_timeout);
         Ok(Socket::tcp(stream))
     };
     let (mut pace, mut shortage) = (Pace::default(), Pace::default());
@@ -61,21 +66,23 @@ pub async fn accept_neighbours(core: Core, door: NeighbourDoor, places: Places, 
         let socket = next(&core, &accept, &mut shortage).await;
         let address = socket.peer().map(|address| address.ip());
         let origin = address.map(Origin::from);
-        let is_one_too_many = |origin| !has_share(&core, origin, door.connections_per_address);
+        let is_one_too_many = |origin| !has_share(&core, origin, listening.connections_per_address);
         if origin.is_some_and(is_one_too_many) {
             if let Some(more) = address_pace.say(core.now().monotonic) {
                 tracing::warn!(
                     more,
                     address = address.map(tracing::field::display),
                     "a neighbour's connection was closed: its address has {} sessions (connections_per_address)",
-                    door.connections_per_address
+                    listening.connections_per_address
                 );
             }
             continue;
         }
         match neighbour_place(&core, &places.free, origin).await {
             Some(place) => {
-                let purpose = Purpose::Accepted { listener: door.id };
+                let purpose = Purpose::Accepted {
+                    listener: listening.id,
+                };
                 spawn(&core, socket, purpose, tls.clone(), place);
             }
             None => {

@@ -6,14 +6,14 @@ use dhow_node::config::ListenerId;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::listener::{Family, ListenError, SocketFile, bind_tcp, bind_udp, bind_unix};
-use crate::admin::server::Doors;
+use crate::admin::server::Sockets;
 use crate::config::NodeFile;
 use crate::config::udp::Transport;
 use crate::datagrams::socket::DatagramSocket;
 use crate::run::RunError;
 
 /// A listener for neighbours.
-pub struct NeighbourDoor {
+pub struct NeighbourSocket {
     /// Its number.
     pub id: ListenerId,
     /// The time for which sent octets may stay unacknowledged.
@@ -27,13 +27,13 @@ pub struct NeighbourDoor {
 /// Everything that a node listens on.
 pub struct Bound {
     /// The listeners for neighbours.
-    pub neighbours: Vec<NeighbourDoor>,
+    pub neighbours: Vec<NeighbourSocket>,
     /// The listeners for datagrams.
     pub datagrams: Vec<(ListenerId, DatagramSocket)>,
     /// The listeners for applications.
     pub clients: (UnixListener, Vec<TcpListener>),
     /// The listeners for operators.
-    pub admin: Doors,
+    pub admin: Sockets,
     /// The Unix sockets' files, removed with this value.
     pub files: Vec<SocketFile>,
 }
@@ -62,7 +62,7 @@ impl Bound {
                 continue;
             }
             for listener in bind_tcp(&settings.host, settings.port, family)? {
-                neighbours.push(NeighbourDoor {
+                neighbours.push(NeighbourSocket {
                     id: ListenerId(id),
                     stall_timeout: settings.stall_timeout,
                     connections_per_address: settings.connections_per_address,
@@ -87,7 +87,7 @@ impl Bound {
             neighbours,
             datagrams,
             clients: (unix, clients),
-            admin: Doors {
+            admin: Sockets {
                 unix: admin.into_std()?,
                 tcp,
             },
@@ -98,8 +98,8 @@ impl Bound {
     /// The actual addresses for neighbours; those of datagrams with `/udp` behind them.
     #[must_use]
     pub fn addresses(&self) -> Vec<String> {
-        let doors = self.neighbours.iter();
-        let of_streams = doors.filter_map(|door| door.listener.local_addr().ok());
+        let neighbours = self.neighbours.iter();
+        let of_streams = neighbours.filter_map(|listening| listening.listener.local_addr().ok());
         let sockets = self.datagrams.iter();
         let of_datagrams = sockets.map(|(_, socket)| format!("{}/udp", socket.local()));
         of_streams

@@ -1,4 +1,4 @@
-//! The doors of a node through which everything counted goes: functions that a profiler can name.
+//! The calls of a node in which everything counted is executed: functions that a profiler can name.
 
 use dhow_bundle::Now;
 use dhow_link::Gather;

@@ -265,13 +265,13 @@ impl Held {
                 neighbour.keeps_prefixes() && neighbour.unverified != Some(transfer)
             });
         if agreed {
-            let keeping = Reactive {
+            let reactive = Reactive {
                 kept: None,
                 covered: 0,
                 next: None,
                 last: now.monotonic,
             };
-            self.reactive.insert(key, keeping);
+            self.reactive.insert(key, reactive);
         }
     }
 
@@ -285,10 +285,10 @@ impl Held {
         key: BundleKey,
     ) {
         let is_due = |it: &&Reactive| it.next.is_none() && now.monotonic.since(it.last) >= STEP;
-        let Some(keeping) = self.reactive.get(&key).filter(is_due) else {
+        let Some(reactive) = self.reactive.get(&key).filter(is_due) else {
             return;
         };
-        let covered = keeping.covered;
+        let covered = reactive.covered;
         let Some(Origin::Neighbour { stream, transfer }) =
             self.arrivals.get(key).map(|arrival| arrival.origin)
         else {
@@ -309,9 +309,9 @@ impl Held {
             self.append(out, key, Piece::Octets(octets));
         }
         let next = self.store_part(adjacencies, out, config, key, part, (Fate::Kept, None));
-        if let Some(keeping) = self.reactive.get_mut(&key) {
-            keeping.next = next;
-            keeping.last = now.monotonic;
+        if let Some(reactive) = self.reactive.get_mut(&key) {
+            reactive.next = next;
+            reactive.last = now.monotonic;
         }
     }
 }

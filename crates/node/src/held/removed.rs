@@ -4,7 +4,7 @@
 //! taken is another matter: when it comes again, its sender may have missed the acknowledgment, or it has
 //! gone round in a circle and this is the only copy left. The hop count tells them apart, since this node
 //! adds to it whenever it forwards: a copy that has gone no further than the one that was here was never
-//! here. Where that cannot be told, it is taken again, and rests longer each time before it leaves: a copy
+//! here. Where that cannot be told, it is taken again, and waits longer each time before it leaves: a copy
 //! too many is known for one at its destination, a copy too few is a lost bundle.
 
 use crate::held::Held;

@@ -1,4 +1,4 @@
-//! A recording: everything that passed a node's door, in order, so that another node can be led through the same life.
+//! A recording: all events and actions of a node, in order, so that another node can be led through the same life.
 //!
 //! A node is a value: what it does follows from its configuration (with the seed), what it is told, and when. A
 //! [`Recorder`] inside a node writes that down, and after each step a digest of all that the node asked for and wrote, so
@@ -7,7 +7,7 @@
 //! where payloads are not to be in it, and how the checksums bear that, in `omission`.
 //!
 //! Start at [`entry`] (what is written), then [`recorder`] (when), [`frame`] (how it lies in a file) and `item` (the CBOR
-//! of the values that pass the door). This room never opens a file: a recorder gives octets, and whoever reads one
+//! of the values of events and actions). This room never opens a file: a recorder gives octets, and whoever reads one
 //! gives octets back.
 
 mod config;

@@ -1,4 +1,4 @@
-//! The recorder: what passes the door of its node becomes octets of a recording.
+//! The recorder: the events and actions of its node become octets of a recording.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
