@@ -6,6 +6,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 use bytes::Bytes;
 
@@ -15,6 +16,9 @@ use crate::time::DtnTime;
 
 /// Identities of removed bundles that a node and its store remember where nobody says how many.
 pub const REMOVED_BOUND: usize = 100_000;
+
+/// Octets of a note beside a bundle, at most.
+pub const NOTE_OCTETS: usize = 1024;
 
 /// A stored bundle's place in the node's and the store's tables: small, dense, chosen by the node, free
 /// for use again once the store has answered [`StoreEvent::Deleted`].
@@ -131,7 +135,7 @@ impl core::ops::Deref for Extents {
 
 /// The record that the store keeps of a bundle beside its octets: enough for a node to know, after a restart and
 /// without reading the octets, what to do with it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredBundle {
     /// Identity in the network.
     pub id: BundleId,
@@ -157,6 +161,33 @@ pub struct StoredBundle {
     pub total_adu_octets: u64,
     /// The neighbour that it came from, if it came from one.
     pub previous: Option<EndpointId>,
+    /// Its report-to endpoint reads aggregated reports (docs/aggregated-reports.md).
+    pub reads_aggregated_reports: bool,
+    /// The state of the bundle that changes while it is held, as its node writes it: at most [`NOTE_OCTETS`]. [`StoreCommand::Note`]
+    /// replaces it.
+    pub note: Bytes,
+}
+
+/// Digests of recordings hold it: fields that came later count where they are not empty, the mark as the bit of the flags that it was.
+impl Hash for StoredBundle {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mark = u64::from(self.reads_aggregated_reports) << 63;
+        self.id.hash(state);
+        self.destination.hash(state);
+        self.report_to.hash(state);
+        self.version.hash(state);
+        (self.flags | mark).hash(state);
+        self.lifetime_ms.hash(state);
+        self.age_at_reception_ms.hash(state);
+        self.received.hash(state);
+        self.header_octets.hash(state);
+        self.payload_octets.hash(state);
+        self.total_adu_octets.hash(state);
+        self.previous.hash(state);
+        if !self.note.is_empty() {
+            self.note.hash(state);
+        }
+    }
 }
 
 /// A request of a node to its store. Commands take effect in the order in which they are given; the
@@ -229,6 +260,36 @@ pub enum StoreCommand {
         /// The bundle.
         key: BundleKey,
     },
+    // Later ones follow, since digests of recordings count a command's place.
+    /// Add octets at their position in a bundle that is arriving, before or behind a gap. Octets that are there already are left
+    /// out. The gaps must be filled when it is committed.
+    AppendAt {
+        /// The bundle.
+        key: BundleKey,
+        /// The position of the first of these octets in the bundle.
+        at: u64,
+        /// The octets.
+        octets: Bytes,
+    },
+    /// Replace the note beside a committed bundle. Answered by `Noted`, unless the bundle is deleted before.
+    Note {
+        /// The bundle.
+        key: BundleKey,
+        /// At most [`NOTE_OCTETS`].
+        note: Bytes,
+    },
+}
+
+impl StoreCommand {
+    /// Octets of a bundle that it brings, or has copied.
+    #[must_use]
+    pub fn octets(&self) -> u64 {
+        match self {
+            Self::Append { octets, .. } => octets.length(),
+            Self::AppendAt { octets, .. } => u64::try_from(octets.len()).unwrap_or(u64::MAX),
+            _ => 0,
+        }
+    }
 }
 
 /// The medium that bundles are stored in.
@@ -248,12 +309,14 @@ pub enum StoreRefusal {
     Full,
     /// The disk refused to read, write or sync.
     Disk,
+    /// Octets are missing between others, or there are more gaps than a store keeps.
+    Gaps,
 }
 
 /// A message of the store to its node, in the order of the commands.
 #[derive(Clone, Debug)]
 pub enum StoreEvent {
-    /// The first `octets` octets of an arriving bundle are durable (each batch tells of the newest state).
+    /// The first `octets` octets of an arriving bundle, none of them missing, are durable (each batch tells of the newest state).
     Durable {
         /// The bundle.
         key: BundleKey,
@@ -279,6 +342,13 @@ pub enum StoreEvent {
     Deleted {
         /// The bundle.
         key: BundleKey,
+    },
+    /// A note is durable, or the one before it still stands.
+    Noted {
+        /// The bundle.
+        key: BundleKey,
+        /// Why it was not written. After [`StoreRefusal::Disk`] a crash may leave either note.
+        refusal: Option<StoreRefusal>,
     },
     /// A reservation is durable.
     Reserved {

@@ -46,10 +46,7 @@ impl Debt {
             return;
         }
         self.since.get_or_insert(now);
-        let octets = batch.iter().map(|command| match command {
-            StoreCommand::Append { octets, .. } => octets.length(),
-            _ => 0,
-        });
+        let octets = batch.iter().map(StoreCommand::octets);
         self.octets = octets.fold(self.octets, u64::saturating_add);
     }
 

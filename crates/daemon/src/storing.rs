@@ -511,16 +511,11 @@ impl Iterator for Portion<'_, '_> {
             return None;
         }
         let command = self.commands.next()?;
-        match &command {
-            StoreCommand::Append { octets, .. } => {
-                self.octets = self.octets.saturating_add(octets.length());
-            }
-            StoreCommand::Commit { bundle, .. } => {
-                let meter = self.meter;
-                let is_of_others = meter.is_some_and(|it| it.is_of_others(&bundle.id.source));
-                self.of_others += u64::from(is_of_others);
-            }
-            _ => {}
+        self.octets = self.octets.saturating_add(command.octets());
+        if let StoreCommand::Commit { bundle, .. } = &command {
+            let meter = self.meter;
+            let is_of_others = meter.is_some_and(|it| it.is_of_others(&bundle.id.source));
+            self.of_others += u64::from(is_of_others);
         }
         Some(command)
     }

@@ -110,6 +110,8 @@ fn keep(key: u32, octets: Vec<u8>) -> [StoreCommand; 2] {
         payload_octets: octets.len().try_into().unwrap(),
         total_adu_octets: 0,
         previous: None,
+        reads_aggregated_reports: false,
+        note: bytes::Bytes::new(),
     };
     let key = BundleKey(key);
     let (octets, bundle) = (Piece::Octets(octets.into()), Box::new(bundle));

@@ -20,7 +20,7 @@ use crate::held::retention::State;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
 use crate::reception::Refused;
-use crate::reports::{ReportKind, Subject, kept_flags};
+use crate::reports::{ReportKind, Subject, aggregates};
 use crate::reservation::Comes;
 
 /// Whether a copy of an incoming bundle is here to stay.
@@ -151,7 +151,8 @@ impl Node {
             previous: Some(self.held.endpoints_mut().retain(from)),
             creation: id.creation,
             fragment,
-            flags: kept_flags(header),
+            flags: header.primary.flags.bits(),
+            reads_aggregated_reports: aggregates(header),
             lifetime_ms: header.primary.lifetime_ms,
             held: HeldTime::Arriving(Received {
                 at: now.monotonic,

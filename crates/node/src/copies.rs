@@ -8,7 +8,7 @@ use crate::forwarding::copies::CopyEnd;
 
 use dhow_bundle::Now;
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::BundleKey;
+use dhow_bundle::storage::{BundleKey, StoreCommand};
 
 use crate::driver::StreamId;
 use crate::held::bundles::Removal;
@@ -29,6 +29,8 @@ impl Node {
         let is_there = acknowledges && destination.is_some_and(|it| it.node_id() == peer);
         if is_there {
             self.forwarding.end_copies(key);
+        } else if let Some(note) = self.forwarding.note(key) {
+            self.outbox.store(StoreCommand::Note { key, note });
         }
         self.settle_copies(now, key, is_last);
     }

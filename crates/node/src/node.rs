@@ -124,7 +124,10 @@ impl Node {
         // Answers of the store come together: sessions are attended to once for all of them.
         let waits = matches!(event, Event::Store(_) | Event::Read { .. });
         match event {
-            Event::Recovered { bundle, extents } => self.held.recover(now, &bundle, extents),
+            Event::Recovered { bundle, extents } => {
+                let key = self.held.recover(now, &bundle, extents);
+                self.forwarding.recall(key, bundle.note);
+            }
             Event::Opened {
                 reserved_time,
                 reserved_sequence,
@@ -308,6 +311,8 @@ impl Node {
             ),
             StoreEvent::Stored { key, extents } => self.committed(now, key, extents),
             StoreEvent::Deleted { key } => self.deleted(now, key),
+            // A copy more after a restart does no harm: the neighbour knows it for one.
+            StoreEvent::Noted { .. } => {}
             StoreEvent::Reserved { time, sequence } => {
                 self.held.creation_mut().confirm(time, sequence)
             }

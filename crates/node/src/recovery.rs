@@ -57,6 +57,7 @@ impl Node {
                 self.dispatch(now, key);
             }
         }
+        self.forwarding.end_recalling();
     }
 
     /// A bundle's octets are what was written.

@@ -42,26 +42,19 @@ impl ReportKind {
 /// What a report needs to know of the bundle that it is about.
 pub(crate) struct Subject {
     pub(crate) id: BundleId,
-    /// As [`kept_flags`].
+    /// Bundle processing control flags (RFC 9171 4.2.3).
     pub(crate) flags: u64,
+    pub(crate) reads_aggregated_reports: bool,
     pub(crate) report_to: EndpointId,
     pub(crate) lifetime_ms: u64,
     /// When it expires; a report on it does not wait for longer.
     pub(crate) expires: Instant,
 }
 
-/// The flags that a node keeps of a bundle: those of its primary block, and whether it says that its
-/// report-to endpoint reads aggregated reports.
-pub(crate) fn kept_flags(header: &Header) -> u64 {
-    let flags = header
-        .primary
-        .flags
-        .without(BundleFlags::AGGREGATED_REPORTS);
-    let asks = flags.intersects(BundleFlags::ALL_REPORTS);
-    match asks && header.reads_aggregated_reports() {
-        true => (flags | BundleFlags::AGGREGATED_REPORTS).bits(),
-        false => flags.bits(),
-    }
+/// Whether a bundle asks for reports, and says that its report-to endpoint reads aggregated ones.
+pub(crate) fn aggregates(header: &Header) -> bool {
+    let flags = header.primary.flags;
+    flags.intersects(BundleFlags::ALL_REPORTS) && header.reads_aggregated_reports()
 }
 
 /// An administrative record on its way into a bundle.
@@ -75,7 +68,8 @@ impl Subject {
     pub(crate) fn of_header(header: &Header) -> Self {
         Self {
             id: header.id(),
-            flags: kept_flags(header),
+            flags: header.primary.flags.bits(),
+            reads_aggregated_reports: aggregates(header),
             report_to: header.primary.report_to.clone(),
             lifetime_ms: header.primary.lifetime_ms,
             // It may go no further than here.
@@ -139,9 +133,7 @@ impl Node {
         let time = flags
             .contains(BundleFlags::STATUS_TIME_REQUESTED)
             .then_some(now.dtn);
-        let is_taken = if flags.contains(BundleFlags::AGGREGATED_REPORTS)
-            && self.config.reports.collect_ms > 0
-        {
+        let is_taken = if subject.reads_aggregated_reports && self.config.reports.collect_ms > 0 {
             self.collect(now, subject, kind, reason, time)
         } else {
             self.send_report(now, subject, kind, reason, time)

@@ -127,6 +127,7 @@ impl Node {
                 format!("the store is full: {}", self.held.bound_told(&self.config))
             }
             StoreRefusal::Disk => "the disk failed".into(),
+            StoreRefusal::Gaps => "octets of it are missing".into(),
         };
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);
         self.forwarding.forget_acknowledged(key);

@@ -34,8 +34,7 @@ pub(crate) const HOP_LIMIT: u8 = 255;
 const ASKABLE: u64 = BundleFlags::MUST_NOT_FRAGMENT.bits()
     | BundleFlags::ACKNOWLEDGMENT_REQUESTED.bits()
     | BundleFlags::STATUS_TIME_REQUESTED.bits()
-    | BundleFlags::ALL_REPORTS.bits()
-    | BundleFlags::AGGREGATED_REPORTS.bits();
+    | BundleFlags::ALL_REPORTS.bits();
 
 /// A bundle whose payload an application is sending. A connection sends one after the other.
 pub(crate) struct Transmission {
@@ -67,6 +66,8 @@ impl Default for Preparation {
 struct Prepared {
     asked: SendRequest,
     primary: PrimaryBlock,
+    /// The bundle says that its report-to endpoint reads aggregated reports.
+    announces: bool,
     template: HeaderTemplate,
 }
 
@@ -78,9 +79,8 @@ impl Prepared {
         checksum: CrcType,
     ) -> Result<Self, ApiRefusal> {
         let source = send.source.unwrap_or(EndpointId::Null);
-        let flags_asked = BundleFlags::from_bits(send.flags);
-        let flags = flags_asked.without(BundleFlags::AGGREGATED_REPORTS);
-        let announces = flags_asked != flags && flags.intersects(BundleFlags::ALL_REPORTS);
+        let flags = BundleFlags::from_bits(send.flags);
+        let announces = send.aggregated_reports && flags.intersects(BundleFlags::ALL_REPORTS);
         let mut builder = BundleBuilder::new(source, send.destination, creation, send.lifetime_ms)
             .with_flags(flags)
             .with_payload_crc_type(checksum)
@@ -97,14 +97,10 @@ impl Prepared {
         let template = HeaderTemplate::new(&builder, send.payload_octets).map_err(|refusal| {
             ApiRefusal::InvalidRequest(format!("{refusal} ({})", refusal.section()))
         })?;
-        let mut primary = builder.primary().clone();
-        if announces {
-            // Known by a block of the bundle, and here by a flag.
-            primary.flags = primary.flags | BundleFlags::AGGREGATED_REPORTS;
-        }
         Ok(Self {
             asked,
-            primary,
+            primary: builder.primary().clone(),
+            announces,
             template,
         })
     }
@@ -228,6 +224,7 @@ impl Node {
             now,
             &prepared.primary,
             [header_octets, payload_octets, total],
+            prepared.announces,
         );
         preparation.prepared = Some(prepared);
         Ok((key, crc))

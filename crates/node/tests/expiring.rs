@@ -54,6 +54,8 @@ fn node(bundles: u64) -> Node {
             payload_octets: 1,
             total_adu_octets: 0,
             previous: None,
+            reads_aggregated_reports: false,
+            note: bytes::Bytes::new(),
         };
         let extent = Extent {
             offset: sequence * 100,

@@ -179,6 +179,43 @@ fn a_neighbour_that_comes_later_gets_what_it_has_not_had() {
 }
 
 #[test]
+fn a_restart_does_not_give_neighbours_what_they_have_had() {
+    let mut world = circle(4, 3, |_, _| ());
+    world.cut(3, 0);
+    send(
+        &mut world,
+        0,
+        "ipn:9.1",
+        &[100; 50],
+        Duration::from_secs(900),
+    );
+    world.until("all have all", |world| {
+        (1..4).all(|at| stored(world, at) == 50)
+    });
+    world.settle();
+    let before = given(&world).values().sum::<u32>();
+    for at in [0, 1] {
+        world.crash(at);
+        world.start(at);
+    }
+    world.until("sessions are up again", |world| {
+        [0, 1, 2].iter().all(|&at: &usize| {
+            let node = world.machines[at].node.as_ref().unwrap();
+            node.sessions().len() == if at == 0 { 1 } else { 2 }
+        })
+    });
+    world.pass(Duration::from_secs(5));
+    world.settle();
+    assert_eq!(given(&world).values().sum::<u32>(), before);
+    // One that was away gets them all the same.
+    world.join(3, 0);
+    world.pass(Duration::from_secs(5));
+    world.settle();
+    check_all(&world);
+    assert!((0..4).all(|at| stored(&world, at) == 50));
+}
+
+#[test]
 fn a_bundle_that_two_neighbours_take_in_fragments_arrives_whole_at_both() {
     for seed in 0..8 {
         // Node 1 has node 2 as its next, and node 4 before it; both take small transfers, and one is cut in the middle.

@@ -121,6 +121,8 @@ fn stored(names: Names, number: u64) -> StoredBundle {
         payload_octets: 100,
         total_adu_octets: 0,
         previous: Some("ipn:66.0".parse().unwrap()),
+        reads_aggregated_reports: false,
+        note: Bytes::new(),
     }
 }
 

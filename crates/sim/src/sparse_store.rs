@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use bytes::Bytes;
 use dhow_bundle::storage::{
     BundleKey, Extent, Extents, Piece, StoreCommand, StoreEvent, StoredBundle,
 };
@@ -25,6 +26,8 @@ struct Kept {
 #[derive(Debug, Default)]
 struct Arriving {
     octets: Sparse,
+    /// Octets behind a gap, by their positions.
+    early: Vec<(u64, Sparse)>,
     /// Octets of its header, where parts of it are kept.
     division: u64,
     /// Octets came since the last flush.
@@ -38,6 +41,8 @@ enum Change {
     Commit(u64),
     /// A bundle was deleted at this place, and remembered or not.
     Delete(u64, Kept, bool),
+    /// The note beside the bundle at this place was replaced; the one before.
+    Note(u64, Bytes),
     /// Creation timestamps were reserved; what was before.
     Reserve(DtnTime, u64),
 }
@@ -110,6 +115,11 @@ impl SparseStore {
                 }
                 self.kept.insert(place, kept);
             }
+            Change::Note(place, note) => {
+                if let Some(kept) = self.kept.get_mut(&place) {
+                    kept.bundle.note = note;
+                }
+            }
             Change::Reserve(time, sequence) => self.reserved = (time, sequence),
         }
     }
@@ -155,6 +165,10 @@ impl SparseStore {
         for command in commands {
             match command {
                 StoreCommand::Append { key, octets, .. } => self.handle_append(key, &octets),
+                StoreCommand::AppendAt { key, at, octets } => {
+                    self.handle_append_at(key, at, &octets);
+                }
+                StoreCommand::Note { key, note } => self.handle_note(key, note),
                 StoreCommand::Divide { key } => {
                     let arriving = self.arriving.entry(key).or_default();
                     arriving.division = arriving.octets.octets();
@@ -201,6 +215,38 @@ impl SparseStore {
         }
     }
 
+    fn handle_append_at(&mut self, key: BundleKey, at: u64, octets: &[u8]) {
+        if self.places.contains_key(&key) {
+            return;
+        }
+        let mut piece = Sparse::default();
+        piece.push(octets);
+        let arriving = self.arriving.entry(key).or_default();
+        arriving.grew = true;
+        arriving.early.push((at, piece));
+        arriving.early.sort_by_key(|(at, _)| *at);
+        let mut rest = Vec::new();
+        for (at, piece) in std::mem::take(&mut arriving.early) {
+            let there = arriving.octets.octets();
+            match at <= there {
+                true => arriving.octets.append(piece.part(there - at, u64::MAX)),
+                false => rest.push((at, piece)),
+            }
+        }
+        arriving.early = rest;
+    }
+
+    fn handle_note(&mut self, key: BundleKey, note: Bytes) {
+        let place = self.places.get(&key).copied();
+        let kept = place.and_then(|place| Some((place, self.kept.get_mut(&place)?)));
+        if let Some((place, kept)) = kept {
+            let before = std::mem::replace(&mut kept.bundle.note, note);
+            self.changes.push_back(Change::Note(place, before));
+            let refusal = None;
+            self.waiting.push(StoreEvent::Noted { key, refusal });
+        }
+    }
+
     fn handle_share(&mut self, key: BundleKey, from: BundleKey) {
         let shared = self.arriving.get(&from).map(|source| {
             let octets = &source.octets;
@@ -217,7 +263,12 @@ impl SparseStore {
     }
 
     fn handle_commit(&mut self, key: BundleKey, bundle: Box<StoredBundle>) {
-        let octets = self.arriving.remove(&key).unwrap_or_default().octets;
+        let arriving = self.arriving.remove(&key).unwrap_or_default();
+        if !arriving.early.is_empty() {
+            let refusal = dhow_bundle::storage::StoreRefusal::Gaps;
+            return self.waiting.push(StoreEvent::Refused { key, refusal });
+        }
+        let octets = arriving.octets;
         let (offset, length) = (self.end, octets.octets());
         self.end = offset.saturating_add(length.max(1));
         self.kept.insert(offset, Kept { bundle, octets });
@@ -307,6 +358,8 @@ mod tests {
             payload_octets: 1,
             total_adu_octets: 0,
             previous: None,
+            reads_aggregated_reports: false,
+            note: Bytes::new(),
         })
     }
 

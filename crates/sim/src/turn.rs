@@ -144,7 +144,8 @@ impl World {
                     | StoreEvent::Relocated { key, .. }
                     | StoreEvent::Refused { key, .. }
                     | StoreEvent::Verified { key }
-                    | StoreEvent::Corrupt { key } => u64::from(key.0),
+                    | StoreEvent::Corrupt { key }
+                    | StoreEvent::Noted { key, .. } => u64::from(key.0),
                     StoreEvent::Reserved { sequence, .. } => *sequence,
                     StoreEvent::Capacity { octets, .. } => *octets,
                 };
@@ -237,8 +238,8 @@ impl World {
             _ => None,
         };
         let given = match &command {
-            StoreCommand::Append { key, octets, .. } => {
-                self.kept.handle_append(at, *key, octets.length())
+            StoreCommand::Append { key, .. } | StoreCommand::AppendAt { key, .. } => {
+                self.kept.handle_append(at, *key, command.octets())
             }
             _ => 0,
         };

@@ -42,6 +42,12 @@ const PAUSE: u32 = 8;
 /// A flush takes so long.
 const FLUSH: Duration = Duration::from_millis(10);
 
+/// Octets of a note, fewer than.
+const NOTE_OCTETS: u64 = 64;
+
+/// Octets that a bundle takes more once it was noted: a record of its own, and a place.
+const NOTED_OCTETS: u64 = 256;
+
 /// Octets of the log that a bundle takes beside its own, at most: a commit record, and a record for each portion.
 const FRAME_OCTETS: u64 = 512;
 
@@ -122,6 +128,8 @@ fn bundle(number: u64, octets: u64) -> StoredBundle {
         payload_octets: octets,
         total_adu_octets: 0,
         previous: None,
+        reads_aggregated_reports: false,
+        note: Bytes::new(),
     }
 }
 
@@ -278,7 +286,7 @@ impl Tenant {
 
     fn frame(&self, octets: u64) -> u64 {
         let portion = PORTION_OCTETS.min(u64::from(self.options.segment_octets) / 2);
-        octets + FRAME_OCTETS + octets / portion * 96
+        octets + FRAME_OCTETS + NOTED_OCTETS + octets / portion * 96
     }
 
     /// Octets that bundles may take for sure, with their records: three quarters of what the log may take and the disk has, less the reserve.
@@ -385,11 +393,27 @@ impl Tenant {
         });
     }
 
+    /// One of the bundles here gets a note, of another length each time.
+    fn note(&mut self) {
+        let from = u32::try_from(self.entropy.below(1 << 20)).unwrap();
+        let held = self.held.range(from..).chain(self.held.range(..from));
+        let mut stored = held.filter(|(_, held)| held.state == State::Stored);
+        if let Some((key, _)) = stored.next() {
+            let key = BundleKey(*key);
+            let octets = self.entropy.below(NOTE_OCTETS) as usize;
+            let note = self.zeros.slice(..octets);
+            self.batch.push(StoreCommand::Note { key, note });
+        }
+    }
+
     /// One turn of the store: a batch, a flush, the answers.
     fn flush(&mut self) {
         self.turn += 1;
         self.now += FLUSH;
         self.hand.set(Instant::START + self.now);
+        if self.entropy.below(8) == 0 {
+            self.note();
+        }
         let batch = std::mem::take(&mut self.batch);
         self.store().handle(batch);
         let crash = self.entropy.below(4_000) == 0;
@@ -475,6 +499,7 @@ impl Tenant {
             StoreEvent::Durable { .. }
             | StoreEvent::Reserved { .. }
             | StoreEvent::Written { .. }
+            | StoreEvent::Noted { .. }
             | StoreEvent::Capacity { .. } => {}
             StoreEvent::Verified { .. } | StoreEvent::Corrupt { .. } => {
                 self.fail("octets are corrupt")

@@ -45,6 +45,8 @@ fn bundle(number: u32, octets: usize) -> Box<StoredBundle> {
         payload_octets: octets as u64,
         total_adu_octets: 0,
         previous: Some(ipn(3)),
+        reads_aggregated_reports: false,
+        note: Bytes::new(),
     })
 }
 

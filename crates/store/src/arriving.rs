@@ -1,5 +1,7 @@
 //! Bundles that arrive: their octets, and the commit that makes them whole.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use dhow_bundle::crc::{crc32c, joined_crc32c};
 use dhow_bundle::storage::{BundleKey, Extent, Piece, StoreEvent, StoreRefusal, StoredBundle};
@@ -72,10 +74,33 @@ pub(crate) struct Arriving {
     told: Option<usize>,
     /// Which of `extents` comes first behind the header, for others to share.
     division: usize,
+    /// What came behind gaps, by its position: parts that do not touch each other.
+    pub(crate) behind: BTreeMap<u64, Arriving>,
 }
 
 impl Arriving {
-    fn push(&mut self, portion: Portion) {
+    /// Octets that are there before the first gap.
+    pub(crate) fn octets(&self) -> u64 {
+        self.written + self.pending_octets
+    }
+
+    pub(crate) fn has_written(&self) -> bool {
+        !self.extents.is_empty()
+    }
+
+    /// Adds what follows: where some of it was written, nothing of this is pending.
+    pub(crate) fn take_in(&mut self, next: Self) {
+        self.extents.extend(next.extents);
+        self.written += next.written;
+        self.pending.extend(next.pending);
+        self.pending_octets += next.pending_octets;
+    }
+
+    fn is_pending(&self) -> bool {
+        self.pending_octets > 0 || self.behind.values().any(|part| part.pending_octets > 0)
+    }
+
+    pub(crate) fn push(&mut self, portion: Portion) {
         if !portion.octets.is_empty() {
             self.pending_octets += length(portion.octets.len());
             self.pending.push(portion);
@@ -151,13 +176,19 @@ impl Store {
         if self.failure.is_some() {
             return self.refuse(key, StoreRefusal::Disk);
         }
-        match octets {
-            Piece::Octets(octets) => {
+        let gap = self.current.as_ref().and_then(|(_, arriving)| {
+            let has_gap = !arriving.behind.is_empty();
+            has_gap.then(|| arriving.octets())
+        });
+        match (octets, gap) {
+            (Piece::Octets(octets), None) => {
                 if let Some((_, arriving)) = &mut self.current {
                     arriving.push(Portion { octets, crc });
                 }
             }
-            Piece::Extent(extent) => self.copy_extent(key, extent),
+            (Piece::Octets(octets), Some(at)) => self.handle_append_at(key, at, octets),
+            (Piece::Extent(_), Some(_)) => self.refuse(key, StoreRefusal::Gaps),
+            (Piece::Extent(extent), None) => self.copy_extent(key, extent),
         }
     }
 
@@ -193,6 +224,10 @@ impl Store {
             // Nothing of it is left: what was to be made of it would not be whole.
             return self.refuse(key, StoreRefusal::Disk);
         };
+        if !source.behind.is_empty() {
+            self.arriving.insert(from, source);
+            return self.refuse(key, StoreRefusal::Gaps);
+        }
         let written = self.write_pending(&mut source);
         let shared = source.extents.get(source.division..).unwrap_or_default();
         let shared = shared.to_vec();
@@ -202,6 +237,10 @@ impl Store {
             return self.refuse(key, StoreRefusal::Full);
         }
         let mut arriving = self.take_arriving(key).unwrap_or_default();
+        if !arriving.behind.is_empty() {
+            self.arriving.insert(key, arriving);
+            return self.refuse(key, StoreRefusal::Gaps);
+        }
         let written = self.write_pending(&mut arriving);
         for extent in shared {
             let reference = reference(&self.log.layout, &extent);
@@ -264,7 +303,7 @@ impl Store {
     }
 
     /// Writes what is pending of a bundle as octets records.
-    fn write_pending(&mut self, arriving: &mut Arriving) -> Result<(), Trouble> {
+    pub(crate) fn write_pending(&mut self, arriving: &mut Arriving) -> Result<(), Trouble> {
         self.write_blocks(arriving)?;
         self.write_octets(arriving, arriving.pending_octets)
     }
@@ -327,6 +366,10 @@ impl Store {
             return self.refuse(key, StoreRefusal::Disk);
         }
         let mut arriving = self.take_arriving(key).unwrap_or_default();
+        if !arriving.behind.is_empty() {
+            self.arriving.insert(key, arriving);
+            return self.refuse(key, StoreRefusal::Gaps);
+        }
         match self.commit_bundle(&mut arriving, bundle) {
             Ok(slot) => {
                 self.waiting.push(StoreEvent::Stored {
@@ -336,7 +379,7 @@ impl Store {
                 self.slots.put(key, slot);
             }
             Err(trouble) => {
-                self.current = Some((key, arriving)).or(self.current.take());
+                self.arriving.insert(key, arriving);
                 self.refuse_after(key, trouble);
             }
         }
@@ -455,14 +498,17 @@ impl Store {
         let keys: Vec<BundleKey> = self
             .arriving
             .iter()
-            .filter(|(_, arriving)| arriving.pending_octets > 0)
+            .filter(|(_, arriving)| arriving.is_pending())
             .map(|(key, _)| *key)
             .collect();
         for key in keys {
             let Some(mut arriving) = self.arriving.remove(&key) else {
                 continue;
             };
-            let written = self.write_pending(&mut arriving);
+            let mut written = self.write_pending(&mut arriving);
+            for part in arriving.behind.values_mut() {
+                written = written.and_then(|()| self.write_pending(part));
+            }
             self.arriving.insert(key, arriving);
             if let Err(trouble) = written {
                 self.refuse_after(key, trouble);
@@ -480,7 +526,7 @@ impl Store {
     }
 
     /// Refuses an arriving bundle because of what happened to its octets.
-    fn refuse_after(&mut self, key: BundleKey, trouble: Trouble) {
+    pub(crate) fn refuse_after(&mut self, key: BundleKey, trouble: Trouble) {
         match trouble {
             Trouble::Full => {
                 self.is_wanting = true;
@@ -510,7 +556,7 @@ impl Store {
 
     /// Lets go of the octets of a bundle that was never committed.
     pub(crate) fn drop_extents(&mut self, arriving: &Arriving) {
-        for extent in &arriving.extents {
+        for extent in arriving.places() {
             let reference = reference(&self.log.layout, extent);
             self.log.segments.unpin(reference);
             self.log

@@ -207,7 +207,7 @@ impl Store {
     /// Writes a checkpoint's name into the superblock.
     pub(crate) fn name(&self, checkpoint: CheckpointPlace) -> Result<(), Trouble> {
         let layout = self.log.layout;
-        let superblock = Superblock { layout, checkpoint };
+        let superblock = Superblock::new(layout, checkpoint);
         Ok(superblock.write(&*self.log.disk)?)
     }
 

@@ -6,6 +6,7 @@ use dhow_bundle::storage::{BundleKey, Extent, StoreEvent, StoreRefusal};
 
 use crate::disk::DiskError;
 use crate::error::Trouble;
+use crate::note::Replacing;
 use crate::record::{HEADER_OCTETS, Header, Kind, Place, record_octets};
 use crate::reserve::Purpose;
 use crate::segment::{Reference, Segment, Turn, Usage};
@@ -63,7 +64,7 @@ pub enum Verdict {
 }
 
 /// Why a bundle was not moved.
-enum Hindrance {
+pub(crate) enum Hindrance {
     Trouble(Trouble),
     Corrupt,
 }
@@ -114,7 +115,7 @@ impl Store {
         }
     }
 
-    fn quarantine(&mut self, key: BundleKey) {
+    pub(crate) fn quarantine(&mut self, key: BundleKey) {
         if self.quarantined.insert(key) {
             self.counts.corrupt += 1;
             self.ready.push(StoreEvent::Corrupt { key });
@@ -322,7 +323,7 @@ impl Store {
         };
         let arriving = self.arriving.iter();
         let keys: Vec<BundleKey> = arriving
-            .filter(|(_, arriving)| arriving.extents.iter().any(|it| segment_of(it) == emptiest))
+            .filter(|(_, arriving)| arriving.places().any(|it| segment_of(it) == emptiest))
             .map(|(key, _)| *key)
             .collect();
         for key in keys {
@@ -335,7 +336,7 @@ impl Store {
     fn move_bundle(&mut self, key: BundleKey, old: &Slot, victim: u32) -> Result<u64, Hindrance> {
         let body = self.read_body(old)?;
         let mut copied = Vec::new();
-        let result = self.write_moved(old, victim, &body, &mut copied);
+        let result = self.write_moved(old, Some(victim), &body, &mut copied);
         match result {
             Ok((slot, octets)) => {
                 let references: Vec<_> = old.references(&self.log.layout).collect();
@@ -351,7 +352,11 @@ impl Store {
                 });
                 self.slots.put(key, slot);
                 self.moved.insert(key, references);
-                self.moving.push((key, old.clone()));
+                self.replacing.push(Replacing {
+                    key,
+                    former: old.clone(),
+                    references: Vec::new(),
+                });
                 self.counts.moved += 1;
                 Ok(octets)
             }
@@ -366,16 +371,16 @@ impl Store {
         }
     }
 
-    /// Writes the copies and the new commit record; `held` are the references taken so far.
-    fn write_moved(
+    /// Writes copies of what lies in a segment, if there is one to be emptied, and the new commit record; `held` are the references taken so far.
+    pub(crate) fn write_moved(
         &mut self,
         old: &Slot,
-        victim: u32,
+        victim: Option<u32>,
         body: &[u8],
         held: &mut Vec<Reference>,
     ) -> Result<(Slot, u64), Hindrance> {
         let own = old.own(&self.log.layout);
-        let inline = old.segment == victim && own.length <= INLINE_OCTETS;
+        let inline = Some(old.segment) == victim && own.length <= INLINE_OCTETS;
         let payload = if inline {
             self.read_checked(own)?
         } else {
@@ -386,7 +391,7 @@ impl Store {
         let mut extents = Vec::new();
         for extent in old.before().iter().copied().chain(own) {
             let before = extents.len();
-            if reference(&self.log.layout, &extent).segment == victim {
+            if Some(reference(&self.log.layout, &extent).segment) == victim {
                 octets += extent.length;
                 self.copy_checked(extent, &mut extents, held)?;
             } else {
@@ -416,7 +421,8 @@ impl Store {
             &extents,
         )?;
         body.extend_from_slice(metadata);
-        self.make_room(length(payload.len()), length(body.len()), Purpose::Move)?;
+        let purpose = victim.map_or(Purpose::Bundle, |_| Purpose::Move);
+        self.make_room(length(payload.len()), length(body.len()), purpose)?;
         let own_octets = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let appended = self.log.append(Kind::Commit, &[payload.into()], &body)?;
         self.log.segments.hold(Reference {
@@ -492,7 +498,7 @@ impl Store {
         }
     }
 
-    fn read_body(&self, slot: &Slot) -> Result<Vec<u8>, Hindrance> {
+    pub(crate) fn read_body(&self, slot: &Slot) -> Result<Vec<u8>, Hindrance> {
         let own = slot.own(&self.log.layout);
         let header = self.header_of(own)?.ok_or(Hindrance::Corrupt)?;
         let mut body = vec![0; index(slot.body)];
@@ -501,26 +507,6 @@ impl Store {
             Ok(body)
         } else {
             Err(Hindrance::Corrupt)
-        }
-    }
-
-    /// Puts a bundle back to where it was before a move that did not become durable.
-    pub(crate) fn undo_move(&mut self, key: BundleKey, former: Slot) {
-        for reference in self.moved.remove(&key).unwrap_or_default() {
-            self.log.segments.unpin(reference);
-        }
-        if let Some(segment) = self.log.segments.at_mut(former.segment) {
-            segment.turn_commit(former.offset, Turn::Live);
-        }
-        if let Some(new) = self.slots.put(key, former) {
-            if let Some(segment) = self.log.segments.at_mut(new.segment) {
-                segment.turn_commit(new.offset, Turn::Dead);
-            }
-            for reference in new.references(&self.log.layout) {
-                self.log
-                    .segments
-                    .release(reference, self.checkpoint.place.generation);
-            }
         }
     }
 }

@@ -16,7 +16,7 @@ impl Store {
     pub fn defer_sync(&mut self, out: &mut Vec<StoreEvent>) -> bool {
         // What moved, and what a checkpoint frees, may be written over once it is told of.
         if self.failure.is_some()
-            || !self.moving.is_empty()
+            || !self.replacing.is_empty()
             || self.progress != Progress::Idle
             || self.unsynced.len() >= UNSYNCED_BOUND
         {

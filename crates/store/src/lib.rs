@@ -4,7 +4,7 @@
 //! socket or what is in a bundle, nor a thread but those that a file's disk has for itself. `docs/store-format.md` gives the log to the octet.
 //!
 //! Start at [`store`] (commands in, events out), then `log` (writing), `segment` (what may be written over), `arriving`,
-//! `removal`, `compaction` (what commands do), `room`, `checkpoint` and `preparation` (upkeep), and `recovery`, `walk`, `tail`, `replay`, `image`, `loss` (opening), `closing`.
+//! `gaps`, `removal`, `note`, `compaction` (what commands do), `room`, `checkpoint` and `preparation` (upkeep), and `recovery`, `walk`, `tail`, `replay`, `image`, `loss` (opening), `closing`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -29,9 +29,11 @@ mod compaction;
 mod deferred_sync;
 pub mod disk;
 mod error;
+mod gaps;
 mod image;
 mod log;
 mod loss;
+mod note;
 pub mod oracle;
 mod preparation;
 mod reader;

@@ -49,6 +49,8 @@ fn bundle(number: u64) -> StoredBundle {
         payload_octets: 1,
         total_adu_octets: 0,
         previous: Some(endpoint),
+        reads_aggregated_reports: false,
+        note: Bytes::new(),
     }
 }
 

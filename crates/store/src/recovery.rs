@@ -104,7 +104,7 @@ pub(crate) fn recover(
     disk: &Arc<dyn Disk>,
     options: &Options,
 ) -> Result<(Image, Recovered), OpenError> {
-    let (superblock, origin) = match Superblock::read(&**disk)? {
+    let (mut superblock, origin) = match Superblock::read(&**disk)? {
         Found::Store(superblock) => (superblock, Origin::Existing),
         Found::Nothing => {
             let layout = Layout {
@@ -172,6 +172,7 @@ pub(crate) fn recover(
     if let Some(note) = note {
         loss.compare(note.bundles, image.slots.len());
     }
+    superblock.carry_over(&**disk)?;
     // A reservation may be among what is damaged, and the bundles that had its numbers are on their way.
     let doubt = match loss.is_empty() && !checkpoint_lost {
         true => 0,

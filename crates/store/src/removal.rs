@@ -73,12 +73,12 @@ impl Store {
         }
         self.log.segments.touch(slot.segment);
         self.releases.extend(slot.references(&self.log.layout));
-        if !self.moved.is_empty() || !self.moving.is_empty() {
+        if !self.moved.is_empty() || !self.replacing.is_empty() {
             for reference in self.moved.remove(&key).unwrap_or_default() {
                 self.log.segments.unpin(reference);
                 self.releases.push(reference);
             }
-            self.moving.retain(|(moving, _)| *moving != key);
+            self.let_go_replaced(key);
         }
         self.quarantined.remove(&key);
         self.waiting.push(StoreEvent::Deleted { key });

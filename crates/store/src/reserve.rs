@@ -372,7 +372,7 @@ impl Store {
         self.sync_disk()?;
         self.counts.syncs += 1;
         self.durable = self.log.place();
-        self.moving.clear();
+        self.settle_replacing();
         self.unsynced.clear();
         pass_on(&mut self.waiting, &mut self.ready);
         self.is_changed |= !self.releases.is_empty() || self.progress != Progress::Idle;
@@ -460,8 +460,8 @@ impl Store {
         self.counts.failures += 1;
         self.progress = Progress::Idle;
         self.compaction = None;
-        for (key, former) in std::mem::take(&mut self.moving).into_iter().rev() {
-            self.undo_move(key, former);
+        for replacing in std::mem::take(&mut self.replacing).into_iter().rev() {
+            self.undo_replacing(replacing);
         }
         let arriving: Vec<BundleKey> = self
             .arriving
@@ -478,6 +478,10 @@ impl Store {
                 StoreEvent::Deleted { .. } | StoreEvent::Reserved { .. } => {
                     self.waiting.push(event)
                 }
+                StoreEvent::Noted { key, .. } => self.ready.push(StoreEvent::Noted {
+                    key,
+                    refusal: Some(StoreRefusal::Disk),
+                }),
                 StoreEvent::Refused { .. }
                 | StoreEvent::Verified { .. }
                 | StoreEvent::Corrupt { .. } => {

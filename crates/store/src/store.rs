@@ -14,6 +14,7 @@ use crate::compaction::Compaction;
 use crate::disk::{Disk, DiskError};
 use crate::error::{OpenError, Trouble};
 use crate::log::Log;
+use crate::note::Replacing;
 use crate::preparation::Prepared;
 use crate::reader::StoreReader;
 use crate::record::{Kind, Place};
@@ -21,7 +22,7 @@ use crate::recovery::{self, Recovered};
 use crate::removal::Deletions;
 use crate::removed::Removed;
 use crate::segment::Reference;
-use crate::slot::{Slot, Slots};
+use crate::slot::Slots;
 use crate::superblock::{CheckpointPlace, segment_octets_allowed};
 use crate::wire::{Envelope, put_varint};
 
@@ -111,8 +112,8 @@ pub struct Store {
     pub(crate) releases: Vec<Reference>,
     /// Former places of moved bundles, until the node has released them.
     pub(crate) moved: BTreeMap<BundleKey, Vec<Reference>>,
-    /// Moves that are not durable, with the former places.
-    pub(crate) moving: Vec<(BundleKey, Slot)>,
+    /// Commit records that took the place of others and are not durable.
+    pub(crate) replacing: Vec<Replacing>,
     pub(crate) quarantined: std::collections::BTreeSet<BundleKey>,
     pub(crate) compaction: Option<Compaction>,
     pub(crate) removed: Removed,
@@ -185,7 +186,7 @@ impl Store {
             deletions: Deletions::default(),
             releases: Vec::new(),
             moved: BTreeMap::new(),
-            moving: Vec::new(),
+            replacing: Vec::new(),
             quarantined: std::collections::BTreeSet::new(),
             compaction: None,
             removed: image.removed,
@@ -242,12 +243,16 @@ impl Store {
             }
             match command {
                 StoreCommand::Append { key, octets, crc } => self.handle_append(key, octets, crc),
+                StoreCommand::AppendAt { key, at, octets } => {
+                    self.handle_append_at(key, at, octets);
+                }
                 StoreCommand::Watch { key } => self.handle_watch(key),
                 StoreCommand::Divide { key } => self.handle_divide(key),
                 StoreCommand::Share { key, from } => self.handle_share(key, from),
                 StoreCommand::Commit { key, bundle } => self.handle_commit(key, &bundle),
                 StoreCommand::Abandon { key } => self.handle_abandon(key),
                 StoreCommand::Delete { key, remember } => self.handle_delete(key, remember),
+                StoreCommand::Note { key, note } => self.handle_note(key, &note),
                 StoreCommand::Reserve { time, sequence } => self.handle_reserve(time, sequence),
                 StoreCommand::Verify { key } => self.handle_verify(key),
                 StoreCommand::Released { key } => self.handle_released(key),

@@ -10,7 +10,10 @@ use crate::record::{Layout, Place, SEGMENTS_START, put, u32_at, u64_at};
 use crate::wire::length;
 
 /// The format that this program writes, and the newest that it reads.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
+
+/// The oldest format that this program reads; a store of it is carried over as it is opened.
+const OLDEST_VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"DHOWLOG\n";
 
@@ -46,6 +49,8 @@ pub(crate) struct CheckpointPlace {
 pub(crate) struct Superblock {
     pub(crate) layout: Layout,
     pub(crate) checkpoint: CheckpointPlace,
+    /// The format of the log that it was read from.
+    version: u32,
 }
 
 /// What stands at a log's start.
@@ -85,8 +90,9 @@ impl Superblock {
 
     fn decode(octets: &[u8]) -> Option<Self> {
         let segment_octets = u32_at(octets, 12)?;
+        let version = u32_at(octets, 8)?;
         let valid = octets.get(..8)? == MAGIC
-            && u32_at(octets, 8)? == FORMAT_VERSION
+            && (OLDEST_VERSION..=FORMAT_VERSION).contains(&version)
             && segment_octets_allowed(segment_octets)
             && u32_at(octets, 60)? == crc32c(octets.get(..60)?);
         valid.then_some(Self {
@@ -102,23 +108,48 @@ impl Superblock {
                 },
                 segment: u32_at(octets, 40)?,
             },
+            version,
         })
+    }
+
+    /// A superblock of the newest format.
+    pub(crate) fn new(layout: Layout, checkpoint: CheckpointPlace) -> Self {
+        Self {
+            layout,
+            checkpoint,
+            version: FORMAT_VERSION,
+        }
     }
 
     /// Writes the copy that is this checkpoint's turn.
     pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), DiskError> {
+        self.write_copy(self.checkpoint.number % 2, disk)
+    }
+
+    fn write_copy(&self, copy: u64, disk: &dyn Disk) -> Result<(), DiskError> {
         disk.write_at(
-            (self.checkpoint.number % 2) * COPY_OCTETS,
+            copy * COPY_OCTETS,
             &[IoSlice::new(&self.encode()), IoSlice::new(&REST)],
         )
     }
 
+    /// Makes both copies of a log that an older program wrote say the newest format, of which the older ones are a part: that program
+    /// refuses the store from now on. One copy is whole at any moment.
+    pub(crate) fn carry_over(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
+        if self.version == FORMAT_VERSION {
+            return Ok(());
+        }
+        self.version = FORMAT_VERSION;
+        for copy in [self.checkpoint.number + 1, self.checkpoint.number] {
+            self.write_copy(copy % 2, disk)?;
+            disk.sync()?;
+        }
+        Ok(())
+    }
+
     /// Makes an empty store of a log that holds nothing.
     pub(crate) fn create(layout: Layout, disk: &dyn Disk) -> Result<Self, DiskError> {
-        let superblock = Self {
-            layout,
-            checkpoint: CheckpointPlace::default(),
-        };
+        let superblock = Self::new(layout, CheckpointPlace::default());
         disk.resize(0)?;
         disk.resize(SEGMENTS_START)?;
         superblock.write(disk)?;

@@ -3,12 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dhow_bundle::storage::StoredBundle;
+use bytes::Bytes;
+use dhow_bundle::storage::{NOTE_OCTETS, StoredBundle};
 use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, EndpointId, FragmentRange};
 
 /// Distinct `dtn` endpoint IDs that one recovery keeps to share between bundles, and octets of their texts; more are not shared.
 const SHARED_ENDPOINTS: usize = 4096;
 const SHARED_OCTETS: usize = 256 << 10;
+
+/// The mark of a bundle whose report-to endpoint reads aggregated reports.
+const AGGREGATED: u64 = 1;
+
+/// The bit of the flags that said so in format 1.
+const AGGREGATED_IN_FLAGS: u64 = 1 << 63;
 
 /// A length in memory as one in the log.
 pub(crate) fn length(octets: usize) -> u64 {
@@ -88,6 +95,7 @@ struct Common {
     flags: u64,
     lifetime_ms: u64,
     total_adu_octets: u64,
+    reads_aggregated_reports: bool,
     source: EndpointId,
     destination: EndpointId,
     report_to: EndpointId,
@@ -101,6 +109,7 @@ impl Common {
             flags: bundle.flags,
             lifetime_ms: bundle.lifetime_ms,
             total_adu_octets: bundle.total_adu_octets,
+            reads_aggregated_reports: bundle.reads_aggregated_reports,
             source: bundle.id.source.clone(),
             destination: bundle.destination.clone(),
             report_to: bundle.report_to.clone(),
@@ -113,6 +122,7 @@ impl Common {
             && self.flags == bundle.flags
             && self.lifetime_ms == bundle.lifetime_ms
             && self.total_adu_octets == bundle.total_adu_octets
+            && self.reads_aggregated_reports == bundle.reads_aggregated_reports
             && self.source == bundle.id.source
             && self.destination == bundle.destination
             && self.report_to == bundle.report_to
@@ -138,6 +148,9 @@ impl Envelope {
         put_varint(out, u64::from(bundle.header_octets));
         put_varint(out, bundle.payload_octets);
         out.extend_from_slice(&self.behind);
+        let note = bundle.note.get(..NOTE_OCTETS).unwrap_or(&bundle.note);
+        put_varint(out, length(note.len()));
+        out.extend_from_slice(note);
     }
 
     fn learn(&mut self, bundle: &StoredBundle) {
@@ -159,6 +172,8 @@ impl Envelope {
                 put_endpoint(&mut self.behind, previous);
             }
         }
+        let marks = u64::from(bundle.reads_aggregated_reports) * AGGREGATED;
+        put_varint(&mut self.behind, marks);
     }
 }
 
@@ -240,7 +255,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn bundle(&mut self, shared: &mut SharedEndpoints) -> Option<StoredBundle> {
-        Some(StoredBundle {
+        let mut bundle = StoredBundle {
             version: self.octet()?,
             id: self.id(shared)?,
             destination: self.endpoint(shared)?,
@@ -257,7 +272,23 @@ impl<'a> Reader<'a> {
                 1 => Some(self.endpoint(shared)?),
                 _ => return None,
             },
-        })
+            reads_aggregated_reports: false,
+            note: Bytes::new(),
+        };
+        if self.0.is_empty() {
+            // As format 1 has it.
+            bundle.reads_aggregated_reports = bundle.flags & AGGREGATED_IN_FLAGS != 0;
+            bundle.flags &= !AGGREGATED_IN_FLAGS;
+            return Some(bundle);
+        }
+        bundle.reads_aggregated_reports = match self.varint()? {
+            0 => false,
+            AGGREGATED => true,
+            _ => return None,
+        };
+        let octets = self.varint()?;
+        bundle.note = Bytes::copy_from_slice(self.octets(octets)?);
+        Some(bundle)
     }
 }
 
@@ -313,13 +344,15 @@ mod tests {
             payload_octets: number,
             total_adu_octets: 9,
             previous: Some(ipn(3)),
+            reads_aggregated_reports: false,
+            note: Bytes::new(),
         }
     }
 
     #[test]
     fn bundles_of_any_mix_of_flows_are_read_back() {
         let mut others = vec![bundle(0)];
-        for change in 0..9_usize {
+        for change in 0..11_usize {
             let mut other = bundle(300);
             match change {
                 0 => other.version = 8,
@@ -330,6 +363,8 @@ mod tests {
                 5 => other.destination = EndpointId::Null,
                 6 => other.report_to = EndpointId::Dtn(Arc::from("//report/")),
                 7 => other.previous = None,
+                8 => other.reads_aggregated_reports = true,
+                9 => other.note = Bytes::from_static(&[1; NOTE_OCTETS]),
                 _ => {
                     other.id.fragment = Some(FragmentRange {
                         offset: 128,

@@ -11,12 +11,12 @@
 
 mod world;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use dhow_bundle::DtnTime;
-use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand, StoreEvent};
+use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand, StoreEvent, StoredBundle};
 use dhow_store::{Disk, Failure, FaultyDisk, Options, Store};
 use proptest::prelude::*;
 use world::{bundle, octets, options, read, sum};
@@ -32,6 +32,8 @@ enum Op {
     /// The n-th of the stored bundles goes.
     Delete(usize, bool),
     Reserve(u64),
+    /// The n-th of the stored bundles gets a note.
+    Note(usize),
     /// Ends a batch.
     Handle,
     Commit,
@@ -56,6 +58,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Finish),
         12 => (any::<usize>(), any::<bool>()).prop_map(|(which, remember)| Op::Delete(which, remember)),
         1 => any::<u32>().prop_map(|time| Op::Reserve(u64::from(time))),
+        6 => any::<usize>().prop_map(Op::Note),
         6 => Just(Op::Handle),
         8 => Just(Op::Commit),
         2 => (1..4_usize).prop_map(Op::Prepare),
@@ -82,6 +85,11 @@ struct Entry {
     length: usize,
     state: State,
     remember: bool,
+    /// Its durable note, and those after it that are not.
+    noted: Bytes,
+    noting: VecDeque<Bytes>,
+    /// Those that a failing disk may have, or not.
+    doubtful: Vec<Bytes>,
 }
 
 struct World {
@@ -138,6 +146,9 @@ impl World {
                 length,
                 state: State::Arriving,
                 remember: false,
+                noted: Bytes::new(),
+                noting: VecDeque::new(),
+                doubtful: Vec::new(),
             },
         );
         key
@@ -161,6 +172,22 @@ impl World {
         });
     }
 
+    /// The end of a bundle first, and its middle twice.
+    fn append_in_disorder(&mut self, key: u32, octets: Vec<u8>) {
+        let octets = Bytes::from(octets);
+        let third = octets.len() / 3;
+        for range in [
+            2 * third..octets.len(),
+            third..2 * third,
+            0..third + third / 2,
+        ] {
+            let at = range.start as u64;
+            let octets = octets.slice(range);
+            let key = BundleKey(key);
+            self.batch.push(StoreCommand::AppendAt { key, at, octets });
+        }
+    }
+
     fn finish(&mut self, key: u32) {
         let entry = self.entries.get_mut(&key).unwrap();
         if entry.state == State::Arriving {
@@ -178,7 +205,10 @@ impl World {
         match op {
             Op::Put(length) => {
                 let key = self.begin(length);
-                self.append(key, octets(self.numbers, length));
+                match self.numbers % 4 {
+                    3 => self.append_in_disorder(key, octets(self.numbers, length)),
+                    _ => self.append(key, octets(self.numbers, length)),
+                }
                 self.finish(key);
             }
             Op::Part(length) => {
@@ -203,6 +233,7 @@ impl World {
                     sequence: time,
                 });
             }
+            Op::Note(which) => self.note(which),
             Op::Handle => self.handle(),
             Op::Commit => self.commit(),
             Op::Prepare(steps) => {
@@ -230,6 +261,18 @@ impl World {
                 let disk = FaultyDisk::with_octets(octets).with_grain(self.disk.grain());
                 self.reopen(Arc::new(disk), failed);
             }
+        }
+    }
+
+    fn note(&mut self, which: usize) {
+        let stored = self.entries.iter_mut();
+        let mut stored: Vec<_> = stored.filter(|(_, it)| it.state == State::Stored).collect();
+        let place = which % stored.len().max(1);
+        if let Some((key, entry)) = stored.get_mut(place) {
+            let note = Bytes::from(vec![which as u8; which % 70]);
+            entry.noting.push_back(note.clone());
+            let key = BundleKey(**key);
+            self.batch.push(StoreCommand::Note { key, note });
         }
     }
 
@@ -303,6 +346,19 @@ impl World {
                     }
                     self.batch.push(StoreCommand::Released { key });
                 }
+                StoreEvent::Noted { key, refusal } => {
+                    // It may be deleted meanwhile, in the same batch.
+                    if let Some(entry) = self.entries.get_mut(&key.0) {
+                        let note = entry.noting.pop_front().unwrap();
+                        match refusal {
+                            None => {
+                                entry.noted = note;
+                                entry.doubtful.clear();
+                            }
+                            Some(_) => entry.doubtful.push(note),
+                        }
+                    }
+                }
                 StoreEvent::Reserved { time, .. } => {
                     self.reserved = self.reserved.max(time.as_millis())
                 }
@@ -372,7 +428,19 @@ impl World {
             let number = stored.id.creation.sequence as u32;
             let length = stored.payload_octets as usize;
             assert_eq!(self.sent.get(&number), Some(&length));
-            assert_eq!(stored, bundle(number, length));
+            let before = self.entries.values().find(|entry| entry.number == number);
+            let said = before.is_none_or(|entry| {
+                let (noting, doubtful) = (entry.noting.iter(), entry.doubtful.iter());
+                let mut notes = noting.chain(doubtful).chain([&entry.noted]);
+                notes.any(|note| *note == stored.note)
+            });
+            assert!(said, "{:?} beside {before:?}", stored.note);
+            let note = stored.note.clone();
+            let wanted = StoredBundle {
+                note: note.clone(),
+                ..bundle(number, length)
+            };
+            assert_eq!(stored, wanted);
             assert_eq!(sum(&read(&self.store, &extents)), expected(number, length));
             assert!(!self.gone.contains(&number), "bundle {number} was deleted");
             let entry = Entry {
@@ -380,6 +448,9 @@ impl World {
                 length,
                 state: State::Stored,
                 remember: false,
+                noted: note,
+                noting: VecDeque::new(),
+                doubtful: Vec::new(),
             };
             assert!(found.insert(key.0, entry).is_none());
         }

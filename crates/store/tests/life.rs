@@ -457,7 +457,7 @@ fn what_is_no_store_is_named_and_left_alone() {
     let error = open(newer.clone()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the store was written by a newer version 3; this program reads up to version 1"
+        "the store was written by a newer version 3; this program reads up to version 2"
     );
     newer[8] = 1;
     assert!(matches!(open(newer), Err(OpenError::Damaged)));

@@ -64,6 +64,9 @@ impl Shelf {
                     events.push(StoreEvent::Reserved { time, sequence });
                 }
                 StoreCommand::Verify { key } => events.push(StoreEvent::Verified { key }),
+                StoreCommand::AppendAt { .. } | StoreCommand::Note { .. } => {
+                    unreachable!("nothing comes early, and routes remember nothing")
+                }
                 StoreCommand::Watch { .. }
                 | StoreCommand::Divide { .. }
                 | StoreCommand::Released { .. } => {}

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::BytesMut;
-use dhow_bundle::{BundleFlags, CreationTimestamp, EndpointId};
+use dhow_bundle::{CreationTimestamp, EndpointId};
 
 use super::encoding::{Created, EndpointTexts};
 use super::seam::{ApiRefusal, RequestId, SendRequest};
@@ -105,7 +105,7 @@ impl SendRules {
             text => Some(parse(text, "report-to endpoint")?),
         };
         // A client that knows nothing of flags wants to hear of the delivery when it says where.
-        let mut flags = match (adu.bundle_flags, &report_to) {
+        let flags = match (adu.bundle_flags, &report_to) {
             (Some(flags), _) => flags,
             (None, Some(_)) => FLAG_REPORT_DELIVERY,
             (None, None) => 0,
@@ -116,9 +116,6 @@ impl SendRules {
                 flags & !REQUESTABLE_FLAGS
             )));
         }
-        if adu.aggregated_reports {
-            flags |= BundleFlags::AGGREGATED_REPORTS.bits();
-        }
         Ok(Wanted {
             send: SendRequest {
                 source,
@@ -126,6 +123,7 @@ impl SendRules {
                 report_to,
                 lifetime_ms: adu.lifetime_ms.unwrap_or(self.default_lifetime_ms),
                 flags,
+                aggregated_reports: adu.aggregated_reports,
                 payload_octets: adu.payload_length,
             },
             destination: adu.dst_eid.as_str().into(),

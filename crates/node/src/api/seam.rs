@@ -60,6 +60,8 @@ pub struct SendRequest {
     pub lifetime_ms: u64,
     /// Bundle processing control flags asked for (RFC 9171 4.2.3): report requests, must not fragment.
     pub flags: u64,
+    /// Aggregated reports are welcome (docs/aggregated-reports.md).
+    pub aggregated_reports: bool,
     /// Octets of payload that follow.
     pub payload_octets: u64,
 }

@@ -344,7 +344,7 @@ impl Delivery {
         };
         let whole = held.reassembly().parts(key).is_some();
         let mut id = held.bundle_id(entry);
-        let mut flags = entry.flags() & !BundleFlags::AGGREGATED_REPORTS.bits();
+        let mut flags = entry.flags();
         if whole && !planted(Mutant::HeadOfFragment) {
             id.fragment = None;
             flags &= !BundleFlags::FRAGMENT.bits();

@@ -13,6 +13,7 @@ use crate::routing::{BundleChange, Contact, Passage, Router, RouterId, Routers};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
@@ -22,6 +23,8 @@ use dhow_bundle::{Instant, NodeId, Now};
 #[derive(Default)]
 pub(crate) struct Copies {
     bundles: BTreeMap<BundleKey, Spread>,
+    /// The notes of recovered bundles of which no router has heard.
+    recalled: BTreeMap<BundleKey, Bytes>,
 }
 
 /// One of them.
@@ -85,7 +88,10 @@ impl Copies {
 
     /// Octets of memory that it takes.
     pub(crate) fn memory_octets(&self) -> usize {
+        let notes: usize = self.recalled.values().map(Bytes::len).sum();
         tree_octets::<(BundleKey, Spread)>(self.bundles.len())
+            + tree_octets::<(BundleKey, Bytes)>(self.recalled.len())
+            + notes
     }
 }
 
@@ -143,9 +149,30 @@ impl Forwarding {
             is_over: false,
         };
         self.copies.bundles.entry(key).or_insert(spread);
+        if let Some(note) = self.copies.recalled.remove(&key) {
+            self.tell_router(key, BundleChange::Noted(&note));
+        }
         self.tell_router(key, BundleChange::Held);
         adjacencies.serve_peers();
         true
+    }
+
+    /// The store has this note of a bundle from an earlier run.
+    pub(crate) fn recall(&mut self, key: BundleKey, note: Bytes) {
+        if !note.is_empty() && !self.routers.is_empty() {
+            self.copies.recalled.insert(key, note);
+        }
+    }
+
+    /// All bundles have been dispatched.
+    pub(crate) fn end_recalling(&mut self) {
+        self.copies.recalled.clear();
+    }
+
+    /// A bundle's router has something to remember of it.
+    pub(crate) fn note(&mut self, key: BundleKey) -> Option<Bytes> {
+        let router = self.copies.router(key)?;
+        self.routers.get_mut(router)?.note(key)
     }
 
     pub(crate) fn tell_router(&mut self, key: BundleKey, change: BundleChange<'_>) {

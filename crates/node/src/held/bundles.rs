@@ -365,6 +365,7 @@ pub(crate) mod tests {
             },
             fragment: None,
             flags: 0,
+            reads_aggregated_reports: false,
             lifetime_ms: 0,
             held: HeldTime::Arriving(Received {
                 at: Instant::START,

@@ -46,6 +46,8 @@ pub(crate) struct NewEntry {
     pub(crate) creation: CreationTimestamp,
     pub(crate) fragment: Option<Fragment>,
     pub(crate) flags: u64,
+    /// Its report-to endpoint reads aggregated reports.
+    pub(crate) reads_aggregated_reports: bool,
     pub(crate) lifetime_ms: u64,
     pub(crate) held: HeldTime,
     pub(crate) expires: Instant,
@@ -141,6 +143,7 @@ pub(super) struct Rare {
     octets: u64,
     payload_octets: u64,
     flags: u32,
+    reads_aggregated_reports: bool,
     retry_at: Instant,
     pending_deletion: Option<u8>,
     /// It was there when the bundle began to be held.
@@ -155,6 +158,7 @@ impl Default for Rare {
             octets: 0,
             payload_octets: 0,
             flags: 0,
+            reads_aggregated_reports: false,
             retry_at: Instant::START,
             pending_deletion: None,
             is_counted: false,
@@ -244,6 +248,9 @@ impl Entry {
         {
             entry.rare_mut().flags = high;
         }
+        if new.reads_aggregated_reports {
+            entry.rare_mut().reads_aggregated_reports = true;
+        }
         if payload_high == BEYOND {
             entry.rare_mut().payload_octets = new.payload_octets;
         }
@@ -322,6 +329,12 @@ impl Entry {
     /// A fragment's place in its application data unit.
     pub(crate) fn fragment(&self) -> Option<Fragment> {
         self.rare.as_ref().and_then(|rare| rare.fragment)
+    }
+
+    /// Its report-to endpoint reads aggregated reports.
+    pub(crate) fn reads_aggregated_reports(&self) -> bool {
+        let rare = self.rare.as_ref();
+        rare.is_some_and(|rare| rare.reads_aggregated_reports)
     }
 
     /// Bundle processing control flags (RFC 9171 4.2.3).
@@ -569,13 +582,14 @@ mod tests {
             let (at, dtn) = (Instant::from_nanos(until >> 1), DtnTime::from_millis(received_ms));
             let received = Received { at, dtn, age_ms };
             let new = NewEntry {
-                fragment, flags, lifetime_ms, header_octets, payload_octets, octets, hops,
+                fragment, flags, reads_aggregated_reports: flags % 3 == 0, lifetime_ms, header_octets, payload_octets, octets, hops,
                 held: HeldTime::Arriving(received),
                 ..entry(3, Instant::from_nanos(until))
             };
             let mut entry = Entry::new(new);
             prop_assert_eq!(entry.fragment(), fragment);
             prop_assert_eq!((entry.flags(), entry.lifetime_ms()), (flags, lifetime_ms));
+            prop_assert_eq!(entry.reads_aggregated_reports(), flags % 3 == 0);
             prop_assert_eq!((entry.payload_octets(), entry.octets()), (payload_octets, octets));
             prop_assert_eq!((entry.header_octets(), entry.hops()), (header_octets, hops));
             prop_assert_eq!((entry.reception(), entry.previous()), (received, None));

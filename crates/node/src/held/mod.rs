@@ -35,6 +35,7 @@ pub(crate) mod verification;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use bytes::Bytes;
 use core::time::Duration;
 use dhow_bundle::BundleBuilder;
 use dhow_bundle::BundleId;
@@ -437,7 +438,7 @@ impl Held {
     ) -> BundleKey {
         let header_octets = u64::try_from(header.octets.len()).unwrap_or(u64::MAX);
         let octets = [header_octets, header.payload.length, header.total_octets()];
-        self.hold_made(now, builder.primary(), octets)
+        self.hold_made(now, builder.primary(), octets, false)
     }
 
     /// Hold a bundle that this node makes: octets of its header, of its payload, and of all.
@@ -446,6 +447,7 @@ impl Held {
         now: Now,
         primary: &PrimaryBlock,
         [header_octets, payload_octets, octets]: [u64; 3],
+        reads_aggregated_reports: bool,
     ) -> BundleKey {
         let entry = NewEntry {
             source: self.endpoints.acquire(&primary.source),
@@ -455,6 +457,7 @@ impl Held {
             creation: primary.creation,
             fragment: None,
             flags: primary.flags.bits(),
+            reads_aggregated_reports,
             lifetime_ms: primary.lifetime_ms,
             held: HeldTime::Arriving(Received {
                 at: now.monotonic,
@@ -498,6 +501,8 @@ impl Held {
             previous: entry
                 .previous()
                 .map(|index| self.endpoints.id(index).clone()),
+            reads_aggregated_reports: entry.reads_aggregated_reports(),
+            note: Bytes::new(),
         }
     }
 

@@ -114,6 +114,7 @@ impl Held {
         Subject {
             id: self.bundle_id(entry),
             flags: entry.flags(),
+            reads_aggregated_reports: entry.reads_aggregated_reports(),
             report_to: self.endpoints.id(entry.report_to()).clone(),
             lifetime_ms: entry.lifetime_ms(),
             expires: entry.expires(),

@@ -204,6 +204,7 @@ impl Held {
                 total_octets: part.total_octets,
             }),
             flags: whole.flags() | BundleFlags::FRAGMENT.bits(),
+            reads_aggregated_reports: whole.reads_aggregated_reports(),
             lifetime_ms: whole.lifetime_ms(),
             held: HeldTime::Arriving(reception),
             expires: whole.expires(),

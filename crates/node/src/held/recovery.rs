@@ -19,7 +19,12 @@ use dhow_bundle::storage::StoredBundle;
 
 impl Held {
     /// The store holds this bundle from an earlier run.
-    pub(crate) fn recover(&mut self, now: Now, bundle: &StoredBundle, extents: Extents) {
+    pub(crate) fn recover(
+        &mut self,
+        now: Now,
+        bundle: &StoredBundle,
+        extents: Extents,
+    ) -> BundleKey {
         // Time that passed while the node was down counts, as far as the wall clock tells.
         let away_ms = if bundle.received.is_known() && now.dtn.is_known() {
             now.dtn
@@ -58,6 +63,7 @@ impl Held {
             creation: bundle.id.creation,
             fragment,
             flags: bundle.flags,
+            reads_aggregated_reports: bundle.reads_aggregated_reports,
             lifetime_ms: bundle.lifetime_ms,
             expires: now.monotonic + remaining,
             header_octets: bundle.header_octets,
@@ -72,7 +78,7 @@ impl Held {
             returns: 0,
             hops: None,
         };
-        self.bundles.insert(entry);
+        self.bundles.insert(entry)
     }
 
     /// Fragments all of which another bundle here has: parts of a bundle that was coming in, left by a crash

@@ -118,6 +118,8 @@ fn events() -> Vec<Event> {
         payload_octets: 1 << 33,
         total_adu_octets: 0,
         previous: Some("dtn://beta/".parse().unwrap()),
+        reads_aggregated_reports: false,
+        note: Bytes::new(),
     };
     let key = BundleKey(3);
     let (stream, ticket, link) = (StreamId(1 << 63), Ticket(2), LinkId(1));

@@ -102,12 +102,15 @@ structure!(StoredBundle {
     header_octets,
     payload_octets,
     total_adu_octets,
-    previous,
+    previous;
+    reads_aggregated_reports,
+    note
 });
 
 choice!(StoreRefusal {
     0 => Full {},
     1 => Disk {},
+    2 => Gaps {},
 });
 
 choice!(Medium {
@@ -126,6 +129,7 @@ choice!(StoreEvent {
     7 => Verified { key: key },
     8 => Corrupt { key: key },
     9 => Capacity { octets: octets, medium: medium },
+    10 => Noted { key: key, refusal: refusal },
 });
 
 structure!(PeerIdentities {

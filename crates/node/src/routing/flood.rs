@@ -4,9 +4,12 @@
 //! nothing where nothing is new, however many bundles are held.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
-use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{Instant, NodeId};
+use bytes::Bytes;
+use dhow_bundle::cbor::{BREAK, Reader, write_indefinite_array};
+use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
+use dhow_bundle::{EndpointId, Instant, NodeId, Reading};
 
 use super::{BundleChange, Contact, Passage, Router};
 use crate::contacts::ContactTable;
@@ -15,6 +18,9 @@ use crate::memory::{text_octets, tree_octets};
 /// Neighbours that are remembered, at most. Of more, the one that went first is forgotten, and is given copies again should it come back, which
 /// it then says that it has.
 const PEERS_BOUND: usize = 4_096;
+
+/// Octets of the IDs of nodes that were given a bundle, at most: a note's, but for its array.
+const GIVEN_OCTETS: usize = NOTE_OCTETS - 2;
 
 /// Bundles that are looked at for one choice, of those that were passed by and of others.
 const LOOK_BOUND: usize = 64;
@@ -25,6 +31,8 @@ pub(crate) struct Flood {
     next_number: u64,
     bundles: BTreeMap<u64, BundleKey>,
     numbers: BTreeMap<BundleKey, u64>,
+    /// The IDs of the nodes that were given a bundle, in CBOR one behind the other, in as many octets as a note has for them.
+    given: BTreeMap<u64, Vec<u8>>,
     peers: BTreeMap<NodeId, Peer>,
     /// Neighbours without a session, by when they went.
     gone: BTreeSet<(Instant, NodeId)>,
@@ -75,6 +83,56 @@ impl Flood {
         }
     }
 
+    /// A bundle has its number.
+    fn number(&mut self, key: BundleKey) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.bundles.insert(number, key);
+        self.numbers.insert(key, number);
+        number
+    }
+
+    /// A node was given a bundle.
+    fn give(&mut self, number: u64, peer: &NodeId) {
+        let mut octets = Vec::new();
+        peer.endpoint().encode(&mut octets);
+        let given = self.given.entry(number).or_default();
+        if given.len() + octets.len() <= GIVEN_OCTETS {
+            given.append(&mut octets);
+        }
+    }
+
+    /// An earlier run gave a bundle to these nodes, as far as the note can be read.
+    fn recall(&mut self, number: u64, note: &[u8]) {
+        let mut reader = Reader::new(note);
+        let Ok(mut array) = reader.array() else {
+            return;
+        };
+        while let Ok(true) = array.next(&mut reader)
+            && let Ok(endpoint) = EndpointId::decode(&mut reader, Reading::Strict)
+        {
+            let Ok(peer) = NodeId::new(endpoint) else {
+                continue;
+            };
+            self.give(number, &peer);
+            if !self.peers.contains_key(&peer) {
+                self.peer(&peer).went = Some(Instant::START);
+                self.gone.insert((Instant::START, peer.clone()));
+            }
+            self.peer(&peer).known.insert(number);
+        }
+        self.forget_peers();
+    }
+
+    /// Of too many neighbours those that went first are forgotten.
+    fn forget_peers(&mut self) {
+        while self.peers.len() > PEERS_BOUND
+            && let Some((_, oldest)) = self.gone.pop_first()
+        {
+            self.peers.remove(&oldest);
+        }
+    }
+
     /// A neighbour, remembered from now on.
     fn peer(&mut self, peer: &NodeId) -> &mut Peer {
         self.peers.entry(peer.clone()).or_default()
@@ -94,30 +152,31 @@ impl Router for Flood {
         if let Some(at) = went {
             self.gone.insert((at, peer.clone()));
         }
-        while self.peers.len() > PEERS_BOUND
-            && let Some((_, oldest)) = self.gone.pop_first()
-        {
-            self.peers.remove(&oldest);
-        }
+        self.forget_peers();
     }
 
     fn handle_bundle(&mut self, key: BundleKey, change: BundleChange<'_>) {
         let number = self.numbers.get(&key).copied();
         match (change, number) {
             (BundleChange::Held, None) => {
-                let number = self.next_number;
-                self.next_number += 1;
-                self.bundles.insert(number, key);
-                self.numbers.insert(key, number);
+                self.number(key);
+            }
+            (BundleChange::Noted(note), None) => {
+                let number = self.number(key);
+                self.recall(number, note);
             }
             (BundleChange::Removed, Some(number)) => {
                 self.numbers.remove(&key);
                 self.bundles.remove(&number);
+                self.given.remove(&number);
             }
             (
                 BundleChange::Taken(peer) | BundleChange::Given(peer) | BundleChange::Barred(peer),
                 Some(number),
             ) => {
+                if matches!(change, BundleChange::Given(_)) {
+                    self.give(number, peer);
+                }
                 let peer = self.peer(peer);
                 peer.finish(number);
                 if number >= peer.turn {
@@ -130,7 +189,7 @@ impl Router for Flood {
                     peer.repeat(number, at, None);
                 }
             }
-            (BundleChange::Held, Some(_)) | (_, None) => {}
+            (BundleChange::Held | BundleChange::Noted(_), Some(_)) | (_, None) => {}
         }
     }
 
@@ -141,7 +200,7 @@ impl Router for Flood {
         passage: &dyn Fn(BundleKey) -> Passage,
     ) -> Option<BundleKey> {
         let peer = self.peers.get_mut(peer)?;
-        let mut over = alloc::vec::Vec::new();
+        let mut over = Vec::new();
         let due = peer.again.iter().filter(|(_, at)| **at <= now);
         let mut found = None;
         for (&number, _) in due.take(LOOK_BOUND) {
@@ -187,6 +246,15 @@ impl Router for Flood {
         peer.resting.first().map(|&(at, _)| at)
     }
 
+    fn note(&self, key: BundleKey) -> Option<Bytes> {
+        let given = self.given.get(self.numbers.get(&key)?)?;
+        let mut note = Vec::with_capacity(given.len() + 2);
+        write_indefinite_array(&mut note);
+        note.extend_from_slice(given);
+        note.push(BREAK);
+        Some(note.into())
+    }
+
     fn memory_octets(&self) -> usize {
         let of_peer = |(id, peer): (&NodeId, &Peer)| {
             text_octets(id.endpoint())
@@ -195,6 +263,8 @@ impl Router for Flood {
                 + tree_octets::<u64>(peer.known.len())
         };
         tree_octets::<(u64, BundleKey)>(self.bundles.len())
+            .saturating_add(tree_octets::<(u64, Vec<u8>)>(self.given.len()))
+            .saturating_add(self.given.values().map(Vec::capacity).sum())
             .saturating_add(tree_octets::<(BundleKey, u64)>(self.numbers.len()))
             .saturating_add(tree_octets::<(NodeId, Peer)>(self.peers.len()))
             .saturating_add(tree_octets::<(Instant, NodeId)>(self.gone.len()))

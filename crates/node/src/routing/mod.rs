@@ -10,6 +10,7 @@ pub(crate) mod static_routes;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use dhow_bundle::eid::EidPattern;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Instant, NodeId};
@@ -39,6 +40,8 @@ pub(crate) enum Contact {
 /// The change of a bundle that a router decides about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BundleChange<'a> {
+    /// An earlier run of this node noted this of it ([`Router::note`]); it is held next.
+    Noted(&'a [u8]),
     /// It is held, and may leave. Comes again when it could not leave for a while.
     Held,
     /// A session with this node has a copy on its way.
@@ -86,6 +89,10 @@ pub(crate) trait Router: Send {
 
     /// When a neighbour for which [`Router::next`] has nothing is to be asked for again although nothing happens.
     fn wakes(&mut self, now: Instant, peer: &NodeId) -> Option<Instant>;
+
+    /// The state of a bundle that is to outlast this run, asked for when a neighbour has got a copy: at most
+    /// [`dhow_bundle::storage::NOTE_OCTETS`]. Each note replaces the one before.
+    fn note(&self, key: BundleKey) -> Option<Bytes>;
 
     /// Octets of memory that it takes.
     fn memory_octets(&self) -> usize;

@@ -167,6 +167,14 @@ impl Store {
                     let octets = extents.iter().map(|extent| extent.length).sum();
                     events.push(StoreEvent::Durable { key, octets });
                 }
+                StoreCommand::AppendAt { .. } => panic!("octets are given in order"),
+                StoreCommand::Note { key, note } => {
+                    if let Some((.., bundle)) = self.committed.get_mut(&key) {
+                        bundle.note = note;
+                        let refusal = None;
+                        events.push(StoreEvent::Noted { key, refusal });
+                    }
+                }
                 StoreCommand::Watch { key } => {
                     if self.arriving.contains_key(&key) {
                         self.watched.insert(key, 0);

@@ -72,6 +72,8 @@ pub fn bundle(number: u32, length: usize) -> StoredBundle {
         payload_octets: length as u64,
         total_adu_octets: 0,
         previous: number.is_multiple_of(2).then_some(EndpointId::Null),
+        reads_aggregated_reports: false,
+        note: Bytes::new(),
     }
 }
 

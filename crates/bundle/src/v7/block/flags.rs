@@ -27,9 +27,6 @@ impl BundleFlags {
     pub const REPORT_DELIVERY: Self = Self(0x02_0000);
     /// A report of deletion is requested.
     pub const REPORT_DELETION: Self = Self(0x04_0000);
-    /// A mark of this program in what it keeps about a bundle, never on the wire: the bundle says that its
-    /// report-to endpoint reads aggregated reports (`docs/aggregated-reports.md`).
-    pub const AGGREGATED_REPORTS: Self = Self(1 << 63);
     /// All four report requests.
     pub const ALL_REPORTS: Self = Self(0x07_4000);
 

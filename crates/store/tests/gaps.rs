@@ -1,0 +1,131 @@
+//! Octets that come in any order.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::as_conversions,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod world;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dhow_bundle::storage::{BundleKey, StoreCommand, StoreEvent, StoreRefusal};
+use dhow_store::{Disk, MemoryDisk, Store};
+use proptest::prelude::*;
+use world::{append, commit, contents, octets, options, sum};
+
+fn at(key: u32, position: usize, octets: &[u8]) -> StoreCommand {
+    StoreCommand::AppendAt {
+        key: BundleKey(key),
+        at: position as u64,
+        octets: Bytes::copy_from_slice(octets),
+    }
+}
+
+fn events(store: &mut Store) -> Vec<StoreEvent> {
+    let mut events = Vec::new();
+    store.commit(&mut events);
+    events
+}
+
+#[test]
+fn a_header_may_come_last() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let (mut store, _) = Store::open(Arc::clone(&disk), options()).unwrap();
+    let all = octets(0, 200_000);
+    store.handle([at(0, 30, &all[30..])]);
+    let told = events(&mut store);
+    let durable = |event: &StoreEvent| matches!(event, StoreEvent::Durable { .. });
+    assert!(
+        !told.iter().any(durable),
+        "nothing is there from the first octet on"
+    );
+    store.handle([at(0, 0, &all[..30])]);
+    let told = events(&mut store);
+    let [StoreEvent::Durable { octets, .. }] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert_eq!(*octets, 200_000);
+    store.handle([commit(0, 200_000)]);
+    events(&mut store);
+    drop(store);
+    let (store, recovered) = Store::open(disk, options()).unwrap();
+    assert_eq!(contents(&store, recovered)[0].1, sum(&all));
+}
+
+#[test]
+fn a_bundle_with_a_gap_is_not_kept() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let (mut store, _) = Store::open(Arc::clone(&disk), options()).unwrap();
+    store.handle([append(0, vec![1; 10]), at(0, 11, &[2; 5]), commit(0, 16)]);
+    let gaps = StoreRefusal::Gaps;
+    let told = events(&mut store);
+    assert!(matches!(told.as_slice(), [StoreEvent::Refused { refusal, .. }] if *refusal == gaps));
+    // So many gaps are nobody's.
+    store.handle((0..2_000).map(|number| at(1, number * 2 + 1, &[3])));
+    let told = events(&mut store);
+    assert!(matches!(told.as_slice(), [StoreEvent::Refused { refusal, .. }] if *refusal == gaps));
+    for key in [0, 1] {
+        let key = BundleKey(key);
+        store.handle([StoreCommand::Abandon { key }]);
+    }
+    events(&mut store);
+    let free = store.statistics().free_octets;
+    drop(store);
+    let (_, recovered) = Store::open(disk, options()).unwrap();
+    assert_eq!(recovered.bundles.count(), 0);
+    assert!(free > 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Pieces of any cut in any order, some twice and some over others, make the bundle.
+    #[test]
+    fn pieces_in_any_order_make_the_bundle(
+        length in prop_oneof![1_usize..200, 1_usize..300_000],
+        cuts in prop::collection::vec((0.0_f64..1.0, 0.0_f64..1.0), 0..40),
+        order in any::<u64>(),
+        batch in 1_usize..9,
+    ) {
+        let all = octets(5, length);
+        let mut pieces: Vec<(usize, usize)> = cuts
+            .iter()
+            .map(|(from, to)| ((from * length as f64) as usize, (to * length as f64) as usize + 1))
+            .map(|(from, to)| (from.min(to - 1), to.max(from + 1).min(length)))
+            .collect();
+        // And all that is between.
+        pieces.extend((0..length).step_by((length / 7).max(1)).map(|from| (from, (from + (length / 7).max(1)).min(length))));
+        let mut state = order | 1;
+        for place in (1..pieces.len()).rev() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            pieces.swap(place, (state >> 33) as usize % (place + 1));
+        }
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let (mut store, _) = Store::open(Arc::clone(&disk), options()).unwrap();
+        let mut durable = 0;
+        for group in pieces.chunks(batch) {
+            store.handle(group.iter().map(|(from, to)| at(5, *from, &all[*from..*to])));
+            for event in events(&mut store) {
+                let StoreEvent::Durable { octets, .. } = event else {
+                    panic!("{event:?}");
+                };
+                prop_assert!(octets > durable);
+                durable = octets;
+            }
+        }
+        prop_assert_eq!(durable, length as u64);
+        store.handle([commit(5, length)]);
+        let is_stored = matches!(events(&mut store).as_slice(), [StoreEvent::Stored { .. }]);
+        prop_assert!(is_stored);
+        drop(store);
+        let (store, recovered) = Store::open(disk, options()).unwrap();
+        let found = contents(&store, recovered);
+        prop_assert_eq!(found.len(), 1);
+        prop_assert_eq!(found[0].1, sum(&all));
+    }
+}
