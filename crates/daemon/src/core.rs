@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::Waker;
 
 use bytes::Bytes;
-use dhow_bundle::storage::{Extents, StoreCommand, StoreEvent};
+use dhow_bundle::storage::{StoreCommand, StoreEvent};
 use dhow_bundle::{Instant, Now};
 use dhow_link::datagram::Limit;
 use dhow_link::{Batch, Gather};
@@ -28,6 +28,7 @@ use crate::counts::DriverCounts;
 use crate::extents::ExtentReader;
 use crate::journal::Journal;
 use crate::measuring::Measuring;
+use crate::reading::{Answer, Reads};
 use crate::recording::{Going, Recording};
 use crate::storing::{StoreCounts, StoreThread};
 use crate::streams::origins::{Origin, Origins};
@@ -64,7 +65,7 @@ struct State {
     store: StoreThread,
     batch: Vec<StoreCommand>,
     reader: ExtentReader,
-    reads: Vec<(Ticket, Extents)>,
+    reads: Reads,
     pool: ReceivePool,
     streams: Streams,
     /// Neighbours' connections that were accepted.
@@ -112,7 +113,7 @@ impl Core {
         node: Node,
         clock: Clock,
         store: StoreThread,
-        reader: ExtentReader,
+        (reader, reads): (ExtentReader, Reads),
         journal: Journal,
         buffers: Buffers,
     ) -> Self {
@@ -122,7 +123,7 @@ impl Core {
             store,
             batch: Vec::new(),
             reader,
-            reads: Vec::new(),
+            reads,
             pool: ReceivePool::of(buffers),
             streams: Streams::default(),
             origins: Origins::default(),
@@ -161,6 +162,20 @@ impl Core {
                 }
             });
         }
+    }
+
+    /// Tell the node what was read for it.
+    pub fn handle_reads(&self, answers: Vec<Answer>) {
+        self.turn(|state, now| {
+            state.reads.end(answers.len());
+            for (ticket, octets) in answers {
+                if octets.is_none() {
+                    state.journal.unread(&"the disk failed", now.monotonic);
+                    state.counts.read_failures += 1;
+                }
+                state.node.handle(now, Event::Read { ticket, octets });
+            }
+        });
     }
 
     /// Number a new stream between `ends`, and tell the node of it.
@@ -544,10 +559,10 @@ impl State {
         for _ in 0..ACTIONS_PER_TURN {
             match self.node.poll(now) {
                 Some(action) => self.carry_out(now, action),
-                None if self.reads.is_empty() => return false,
+                None if self.reads.due() == 0 => return false,
                 None => self.read(now),
             }
-            if self.reads.len() >= READS_PER_TURN {
+            if self.reads.due() >= READS_PER_TURN {
                 self.read(now);
                 return true;
             }
@@ -558,7 +573,7 @@ impl State {
     fn carry_out(&mut self, now: Now, action: Action) {
         match action {
             Action::Store(command) => self.batch.push(command),
-            Action::Read { ticket, extents } => self.reads.push((ticket, extents)),
+            Action::Read { ticket, extents } => self.reads.ask(ticket, extents),
             Action::Dial { link } => self.dials.push(DialOrder::Dial(link)),
             Action::StopDialling { link } => self.dials.push(DialOrder::Stop(link)),
             Action::CheckPath { stream } => {
@@ -607,15 +622,9 @@ impl State {
         }
     }
 
-    /// Reads everything asked for in this turn, neighbours in the log together.
+    /// Gives the node all that it asked for in this turn and that is in memory.
     fn read(&mut self, now: Now) {
-        let (tickets, requests): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.reads).into_iter().unzip();
-        for (ticket, octets) in tickets.into_iter().zip(self.reader.read_each(&requests)) {
-            if octets.is_none() {
-                self.journal.unread(&"the disk failed", now.monotonic);
-                self.counts.read_failures += 1;
-            }
+        while let Some((ticket, octets)) = self.reads.next() {
             self.node.handle(now, Event::Read { ticket, octets });
         }
     }

@@ -169,6 +169,16 @@ impl ExtentReader {
         Ok(())
     }
 
+    /// The octets of one extent, where all of them are in memory.
+    #[must_use]
+    pub fn in_memory(&self, extents: &[Extent]) -> Option<Bytes> {
+        let [extent] = extents else {
+            return None;
+        };
+        let octets = self.store.share(extent.offset, extent.length)?;
+        (length(&octets) == extent.length).then_some(octets)
+    }
+
     /// The octets of extents as one.
     ///
     /// # Errors

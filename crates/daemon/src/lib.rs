@@ -36,6 +36,7 @@ pub mod opening;
 pub mod pace;
 pub mod pressure;
 mod quota_line;
+mod reading;
 pub mod recording;
 pub mod run;
 pub mod signals;

@@ -16,6 +16,7 @@ use dhow_store::{
 };
 use serde::Serialize;
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::admin::ask::{self, Asker};
@@ -37,6 +38,7 @@ use crate::network;
 use crate::open_files::{self, TooFewFiles};
 use crate::opening::{self, OPENING_SHARE, TooLittleMemory};
 use crate::pressure;
+use crate::reading::{Answer, Reads};
 use crate::recording::{Recording, RecordingOrder};
 use crate::signals::Signals;
 use crate::slow_disk::SlowDisk;
@@ -244,7 +246,8 @@ async fn live(
     let links = file.node.links.iter().map(|link| link.name.clone());
     let journal = Journal::new(links.collect());
     let spare = reader.clone();
-    let core = Core::new(node, clock, store, reader, journal, buffers);
+    let (reads, read) = Reads::start(reader.clone())?;
+    let core = Core::new(node, clock, store, (reader, reads), journal, buffers);
     core.unwritten.set_bound(file.memory.client_octets);
     if let Some(workers) = workers {
         core.employ(workers);
@@ -307,6 +310,7 @@ async fn live(
     }
     let counts = answers.clone();
     let mut storing = tokio::task::spawn_local(hear_store(core.clone(), answers));
+    standing.spawn_local(hear_reads(core.clone(), read));
     tracing::info!(node = ready.node, listen = ?ready.listen, "ready");
     on_ready(ready);
     let ended = tokio::select! {
@@ -633,6 +637,14 @@ fn accept(
     }
     tracing::debug!(listeners = accepting.len(), config = %file.path.display(), "accepting");
     accepting
+}
+
+/// Carries octets that were read to the node.
+async fn hear_reads(core: Core, mut read: UnboundedReceiver<Vec<Answer>>) {
+    while let Some(answers) = read.recv().await {
+        core.handle_reads(answers);
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Carries the store's answers to the node until its thread ends.

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use dhow_daemon::config::udp::Transport;
+use dhow_bundle::protocol::Transport;
 use dhow_daemon::config::{NodeFile, file::DurabilitySetting, json_schema};
 use dhow_node::config::{
     Config, Enabled, LinkConfig, OnSent, Protocol, ReadingPolicy, STORE_QUEUE_OCTETS_MOST,

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 pub use dhow_bundle::RouterKind;
+pub use dhow_bundle::protocol::{OnSent, Protocol, UdpPolicy};
 
 use dhow_bundle::NodeId;
 use dhow_bundle::storage::REMOVED_BOUND;
@@ -121,52 +122,6 @@ pub enum DialTime {
     /// Only during contacts of [`Config::contacts`] from this node to the peer that the link's policy names. A session that stands when
     /// a contact ends is left to itself; over UDP it ends with the contact.
     Contacts,
-}
-
-/// What a link speaks. Who listens answers either version of TCPCL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
-    /// TCPCLv4 (RFC 9174).
-    #[default]
-    Tcpcl4,
-    /// TCPCLv3 (RFC 7242).
-    Tcpcl3,
-    /// TCPCLv4, and version 3 with a peer that does not speak it.
-    Auto,
-    /// Bundles over UDP (RFC 7122, draft-ietf-dtn-udpcl-04), with the peer that the policy names. Nothing is acknowledged:
-    /// a bundle is removed when its last datagram has left ([`OnSent`]), and may be lost.
-    Udp(UdpPolicy),
-}
-
-/// How a link over UDP behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UdpPolicy {
-    /// Largest datagram sent, octets of UDP payload; 128 to 65,507 (default 1232).
-    pub mtu_octets: u64,
-    /// UDP payload sent, octets a second: nothing else slows the sender down (default 1,250,000).
-    pub octets_per_s: u64,
-    /// What becomes of a bundle when its last datagram has left.
-    pub on_sent: OnSent,
-}
-
-/// What becomes of a bundle that has left over a link which promises nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnSent {
-    /// It is removed.
-    #[default]
-    Forget,
-    /// It is held until it expires, and leaves by another link that comes up, but not over this one again while the node runs.
-    Keep,
-}
-
-impl Default for UdpPolicy {
-    fn default() -> Self {
-        Self {
-            mtu_octets: 1_232,
-            octets_per_s: 1_250_000,
-            on_sent: OnSent::Forget,
-        }
-    }
 }
 
 impl LinkConfig {

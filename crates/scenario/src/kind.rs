@@ -1,6 +1,6 @@
 //! Settings that the nodes, or the links, of one section have in common.
 
-use std::ops::RangeInclusive;
+use dhow_bundle::protocol::Transport;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +12,11 @@ use dhow_document::{Document, Entries, FileError};
 use crate::host::{read_host, read_wire};
 use crate::rate_trace;
 use crate::scenario::{
-    AtEnd, Clock, Host, Link, Node, NodeIndex, OnSent, Presence, Protocol, Udp, Wire,
+    AtEnd, Clock, Host, Link, Node, NodeIndex, OnSent, Presence, Protocol, UdpPolicy, Wire,
 };
 
 /// Octets of a session's MRUs, at least: less would not hold a fragment's header.
 const MRU_MIN: u64 = 1024;
-
-/// Octets of a datagram of a link over UDP, least and most (docs/udpcl.md).
-const MTU_OCTETS: RangeInclusive<u64> = 128..=65_507;
 
 /// Keys that say something of links with sessions only, and of links over UDP only.
 const SESSION_KEYS: &[&str] = &["retry", "keepalive"];
@@ -241,43 +238,42 @@ fn read_keepalive(
 
 /// The convergence layer of a link.
 fn read_protocol(document: &Document<'_>, entries: &Entries) -> Result<Protocol, FileError> {
-    let name = entries.text("protocol");
-    let (foreign, hint) = match name {
-        Some("udp") => (
+    let named = entries.text("protocol").and_then(Protocol::named);
+    let protocol = named.unwrap_or_default();
+    let (foreign, hint) = match protocol.transport() {
+        Transport::Udp => (
             SESSION_KEYS,
             "a link over UDP has no connection: nothing is dialled, and nothing kept alive",
         ),
-        _ => (UDP_KEYS, "with protocol = \"udp\" it does"),
+        Transport::Tcp => (UDP_KEYS, "with protocol = \"udp\" it does"),
     };
     if let Some(key) = foreign.iter().find(|key| entries.has(key)) {
         let what = format!("'{key}' says nothing of this link's protocol");
         let error = document.fault(entries.line_of(key), what);
         return Err(error.with_hint(hint));
     }
-    Ok(match name {
-        Some("udp") => Protocol::Udp(read_udp(document, entries)?),
-        Some("tcpcl3") => Protocol::Tcpcl3,
-        Some("auto") => Protocol::Auto,
-        _ => Protocol::Tcpcl4,
+    Ok(match protocol {
+        Protocol::Udp(_) => Protocol::Udp(read_udp(document, entries)?),
+        protocol => protocol,
     })
 }
 
 /// Reads the settings of nodes that send over UDP.
-fn read_udp(document: &Document<'_>, entries: &Entries) -> Result<Udp, FileError> {
+fn read_udp(document: &Document<'_>, entries: &Entries) -> Result<UdpPolicy, FileError> {
     let mtu_octets = entries.size("mtu").unwrap_or_default();
-    if !MTU_OCTETS.contains(&mtu_octets) {
-        let (least, most) = MTU_OCTETS.into_inner();
+    let (least, most) = (UdpPolicy::MTU_MIN, UdpPolicy::MTU_MAX);
+    if !(least..=most).contains(&mtu_octets) {
         let what = format!("'mtu' is {least} to {most} octets");
         return Err(document.fault(entries.line_of("mtu"), what));
     }
     let rate = read_rate(document, entries, "send_rate")?;
-    Ok(Udp {
+    Ok(UdpPolicy {
         mtu_octets,
         octets_per_s: rate.octets_per_s(),
-        on_sent: match entries.text("on_sent") {
-            Some("keep") => OnSent::Keep,
-            _ => OnSent::Forget,
-        },
+        on_sent: entries
+            .text("on_sent")
+            .and_then(OnSent::named)
+            .unwrap_or_default(),
     })
 }
 

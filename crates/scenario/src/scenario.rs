@@ -1,6 +1,7 @@
 //! The plain, checked values of a scenario file.
 
 use dhow_bundle::RouterKind;
+pub use dhow_bundle::protocol::{OnSent, Protocol, UdpPolicy};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -141,54 +142,6 @@ pub enum Clock {
         /// The rate at which it runs fast, parts in a million; negative if it runs slow.
         drift_ppm: i32,
     },
-}
-
-/// The convergence layer of a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
-    /// TCPCLv4 (RFC 9174).
-    #[default]
-    Tcpcl4,
-    /// TCPCLv3 (RFC 7242).
-    Tcpcl3,
-    /// Version 4, and version 3 with a peer that does not speak it.
-    Auto,
-    /// Datagrams both ways, of which none is acknowledged (RFC 7122).
-    Udp(Udp),
-}
-
-/// Settings of the nodes at both ends of a link that send over UDP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Udp {
-    /// Largest datagram, octets of UDP payload.
-    pub mtu_octets: u64,
-    /// UDP payload that each end sends, octets a second, at most.
-    pub octets_per_s: u64,
-    /// The fate of a bundle when its last datagram has left.
-    pub on_sent: OnSent,
-}
-
-/// The fate of a bundle that has left over UDP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnSent {
-    /// It is removed.
-    #[default]
-    Forget,
-    /// It is held until it expires.
-    Keep,
-}
-
-impl Protocol {
-    /// Its name in files, also in those of nodes.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcpcl4 => "tcpcl",
-            Self::Tcpcl3 => "tcpcl3",
-            Self::Auto => "auto",
-            Self::Udp(_) => "udp",
-        }
-    }
 }
 
 /// A link between two nodes, the same in both directions.

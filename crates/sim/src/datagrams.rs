@@ -14,7 +14,7 @@ use dhow_link::Batch;
 use dhow_link::datagram::Limit;
 use dhow_node::config::LinkId;
 use dhow_node::driver::{Event, Purpose, StreamId};
-use dhow_scenario::scenario::{Link, OnSent, Presence, Udp};
+use dhow_scenario::scenario::{Link, OnSent, Presence, UdpPolicy};
 
 use crate::clients::CLIENT;
 use crate::connection::length;
@@ -45,7 +45,7 @@ const ROAD_BITS: u32 = 24;
 /// The two ends of a link over UDP.
 #[derive(Debug)]
 pub struct Air {
-    udp: Udp,
+    udp: UdpPolicy,
     dialling: Socket,
     accepting: Socket,
 }
@@ -80,7 +80,7 @@ struct Conversation {
 impl Air {
     /// A link's sockets, with nothing in them.
     #[must_use]
-    pub fn new(link: &Link, udp: Udp, entropy: &mut Entropy) -> Self {
+    pub fn new(link: &Link, udp: UdpPolicy, entropy: &mut Entropy) -> Self {
         let profile = Profile::new(link.rate, link.delay.longest())
             .with_queue_octets(u64::MAX)
             .with_jitter(link.jitter)

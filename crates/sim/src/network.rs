@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dhow_bundle::NodeId;
+use dhow_bundle::protocol::Transport;
 use dhow_node::config::{
-    Config, DialTime, Enabled, LinkConfig, ListenerConfig, OnSent, Protocol, Reports, Route,
-    Routing, SessionPolicy, UdpPolicy,
+    Config, DialTime, Enabled, LinkConfig, ListenerConfig, Reports, Route, Routing, SessionPolicy,
 };
-use dhow_scenario::scenario::{self, Fidelity, Link, Node, NodeIndex, Protocol as Spoken};
+use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex};
 use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
@@ -171,7 +171,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
     for (number, link) in (0_u32..).zip(&scenario.links) {
         let (dials, listens) = (link.between.0, link.between.1);
         // Over UDP either end has to know the other.
-        let back = matches!(link.protocol, Spoken::Udp(_)).then_some((listens, dials));
+        let back = (link.protocol.transport() == Transport::Udp).then_some((listens, dials));
         for (here, there) in [Some((dials, listens)), back].into_iter().flatten() {
             let blueprint = blueprints.get_mut(here.0);
             let nodes = scenario.nodes.get(here.0).zip(scenario.nodes.get(there.0));
@@ -229,7 +229,7 @@ fn node_id(node: &Node) -> Result<NodeId, NetworkError> {
 
 /// Refuses links over UDP where there are no datagrams.
 fn check_datagrams(scenario: &Scenario) -> Result<(), NetworkError> {
-    let is_udp = |link: &&Link| matches!(link.protocol, Spoken::Udp(_));
+    let is_udp = |link: &&Link| link.protocol.transport() == Transport::Udp;
     for link in scenario.links.iter().filter(is_udp) {
         let (why, hint) = if scenario.fidelity == Fidelity::Bundle {
             let hint = "fidelity = \"octet\", or a protocol of sessions";
@@ -253,22 +253,10 @@ fn link_config(
 ) -> Result<LinkConfig, NetworkError> {
     let backoff_max_ms = u64::try_from(link.retry.as_millis()).unwrap_or(u64::MAX);
     let usual = LinkConfig::usual(link.name.clone());
-    let protocol = match link.protocol {
-        Spoken::Tcpcl4 => Protocol::Tcpcl4,
-        Spoken::Tcpcl3 => Protocol::Tcpcl3,
-        Spoken::Auto => Protocol::Auto,
-        Spoken::Udp(udp) => Protocol::Udp(UdpPolicy {
-            mtu_octets: udp.mtu_octets,
-            octets_per_s: udp.octets_per_s,
-            on_sent: match udp.on_sent {
-                scenario::OnSent::Forget => OnSent::Forget,
-                scenario::OnSent::Keep => OnSent::Keep,
-            },
-        }),
-    };
-    let peer = match protocol {
-        Protocol::Udp(_) => Some(node_id(peer)?),
-        _ => None,
+    let protocol = link.protocol;
+    let peer = match protocol.transport() {
+        Transport::Udp => Some(node_id(peer)?),
+        Transport::Tcp => None,
     };
     Ok(LinkConfig {
         dial: DialTime::Always,

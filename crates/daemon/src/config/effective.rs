@@ -6,13 +6,14 @@ use std::path::Path;
 
 use dhow_document::schema::{Absent, Occurs, Section};
 use dhow_document::{Document, FileError};
-use dhow_node::config::{OnSent, Protocol, SessionPolicy};
+use dhow_node::config::SessionPolicy;
 use serde_json::{Map, Value, json};
 
 use super::file::{NodeFile, default_segment_octets};
 use super::schema::SECTIONS;
-use super::udp::{Transport, meaningless, written_rate};
+use super::udp::{meaningless, written_rate};
 use crate::machine;
+use dhow_bundle::protocol::{Protocol, Transport};
 
 /// Keys whose values are for whoever has the file alone.
 const SECRETS: [(&str, &str); 2] = [("admin", "token"), ("measure", "token")];
@@ -87,10 +88,7 @@ impl Effective {
             if let Protocol::Udp(policy) = link.protocol {
                 self.put("link", number, "mtu", policy.mtu_octets);
                 self.put("link", number, "rate", written_rate(policy.octets_per_s));
-                let on_sent = match policy.on_sent {
-                    OnSent::Forget => "forget",
-                    OnSent::Keep => "keep",
-                };
+                let on_sent = policy.on_sent.name();
                 self.put("link", number, "on_sent", on_sent);
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, DialTime, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Protocol, Reports, Tls,
+    Config, DialTime, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Tls,
 };
 use dhow_node::contacts::ContactTable;
 
@@ -16,9 +16,10 @@ use super::policy::{read_patterns, read_policy};
 use super::routing::{read_route, read_routing};
 use super::schema::SECTIONS;
 use super::sense::check_sense;
-use super::udp::{Transport, check_keys, read_udp};
+use super::udp::{check_keys, protocol_of, read_udp, transport_of};
 use crate::machine::{disk_octets, memory_octets};
 use crate::measuring::MeasureSettings;
+use dhow_bundle::protocol::{Protocol, Transport};
 use dhow_document::{Document, Entries, FileError};
 
 /// Octets that a node file may have: far above any real one, so that a wrong path is not read whole.
@@ -209,7 +210,7 @@ impl NodeFile {
                 Ok((
                     ListenerConfig { policy },
                     ListenSettings {
-                        transport: Transport::of(entries),
+                        transport: transport_of(entries),
                         host,
                         port,
                         stall_timeout: entries.duration("stall_timeout"),
@@ -419,18 +420,15 @@ fn read_link(
         ));
     }
     let policy = read_policy(document, entries, tls, memory)?;
-    let protocol = match entries.text("protocol") {
-        Some("tcpcl3") => Protocol::Tcpcl3,
-        Some("auto") => Protocol::Auto,
-        Some("udp") => Protocol::Udp(read_udp(document, entries)?),
-        _ => Protocol::Tcpcl4,
+    let protocol = match protocol_of(entries) {
+        Protocol::Udp(usual) => Protocol::Udp(read_udp(document, entries, usual)?),
+        protocol => protocol,
     };
-    // RFC 7242 7: the version has none of its own.
-    if protocol == Protocol::Tcpcl3 && policy.tls == Tls::Required {
+    if !protocol.has_tls() && policy.tls == Tls::Required {
         return Err(document
             .fault(
                 entries.line_of("protocol"),
-                "'protocol' \"tcpcl3\" has no TLS",
+                format!("'protocol' \"{}\" has no TLS", protocol.name()),
             )
             .with_hint("write protocol = \"tcpcl\", or tls = \"never\" beside it"));
     }
@@ -447,7 +445,7 @@ fn read_link(
     Ok((
         link,
         DialSettings {
-            transport: Transport::of(entries),
+            transport: transport_of(entries),
             host,
             port,
             timeout: entries.duration("connect_timeout"),

@@ -2,6 +2,7 @@
 
 use super::contacts::{CONTACT, CONTACT_PLAN};
 use dhow_bundle::RouterKind;
+use dhow_bundle::protocol::{OnSent, Protocol};
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
 /// Names of the kinds of status report, with their bundle processing control flags (RFC 9171 4.2.3).
@@ -400,7 +401,7 @@ pub const SECTIONS: &[Section] = &[
                 ),
                 with_default(
                     "protocol",
-                    Kind::Choice(&["tcpcl", "tcpcl3", "auto", "udp"]),
+                    Kind::Choice(Protocol::NAMES),
                     "\"tcpcl\"",
                     "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it. \"udp\" sends datagrams (RFC 7122, docs/udpcl.md): nothing is acknowledged, and bundles may be lost.",
                 ),
@@ -426,7 +427,7 @@ pub const SECTIONS: &[Section] = &[
                 ),
                 key(
                     "on_sent",
-                    Kind::Choice(&["forget", "keep"]),
+                    Kind::Choice(OnSent::NAMES),
                     Absent::Means("\"forget\" over UDP"),
                     "\"forget\"",
                     "Over UDP, whether a bundle that has left is removed, or held until it expires: it then leaves by another link that comes up, and over this one once more after a restart.",

@@ -11,7 +11,8 @@ use dhow_document::{Document, Entries, FileError};
 
 use super::contacts::check_contacts;
 use super::measure::REPORTS_SERVICE;
-use super::udp::Transport;
+use super::udp::transport_of;
+use dhow_bundle::protocol::Transport;
 
 /// Octets of the operators' token, at least: shorter ones are guessed within hours by whoever may try as fast as the node answers.
 const TOKEN_OCTETS_MIN: usize = 6;
@@ -238,7 +239,7 @@ fn check_admin(document: &Document<'_>) -> Result<(), FileError> {
 fn check_dialling(document: &Document<'_>) -> Result<(), FileError> {
     let split = |entries: &Entries| {
         let (host, port) = split_address(entries.text("address")?)?;
-        Some((Transport::of(entries), host, port))
+        Some((transport_of(entries), host, port))
     };
     let listeners: Vec<_> = document.all("listen").filter_map(split).collect();
     let mut over_udp: BTreeMap<(String, u16), usize> = BTreeMap::new();
@@ -287,7 +288,7 @@ fn check_listening(document: &Document<'_>) -> Result<(), FileError> {
     let listeners = document.all("listen").filter_map(|entries| {
         let (host, port) = split_address(entries.text("address")?)?;
         Some((
-            Transport::of(entries),
+            transport_of(entries),
             host,
             port,
             entries.line_of("address"),

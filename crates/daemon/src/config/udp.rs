@@ -1,8 +1,8 @@
 //! Links and listeners over UDP: the keys that mean something there, and what they say.
 
+use dhow_bundle::protocol::{OnSent, Protocol, Transport, UdpPolicy};
 use dhow_document::schema::Section;
 use dhow_document::{Document, Entries, FileError};
-use dhow_node::config::{OnSent, UdpPolicy};
 
 use super::schema::SECTIONS;
 
@@ -32,26 +32,15 @@ const LISTENER_KEYS: &[&str] = &["protocol", "address", "reading", "relay", "acc
 /// Keys that only links over UDP have.
 const UDP_KEYS: &[&str] = &["mtu", "rate", "on_sent"];
 
-/// Octets of UDP payload in the largest datagram of a link.
-const MTU_OCTETS: std::ops::RangeInclusive<u64> = 128..=65_507;
-
-/// What carries the bundles of a link or listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Transport {
-    /// Connections.
-    Tcp,
-    /// Datagrams.
-    Udp,
+/// The convergence layer of a section of links or listeners, with default settings.
+pub(super) fn protocol_of(entries: &Entries) -> Protocol {
+    let named = entries.text("protocol").and_then(Protocol::named);
+    named.unwrap_or_default()
 }
 
-impl Transport {
-    /// Of a section of links or listeners.
-    pub(super) fn of(entries: &Entries) -> Self {
-        match entries.text("protocol") {
-            Some("udp") => Self::Udp,
-            _ => Self::Tcp,
-        }
-    }
+/// The service that carries the bundles of a section of links or listeners.
+pub(super) fn transport_of(entries: &Entries) -> Transport {
+    protocol_of(entries).transport()
 }
 
 /// Keys of sections of links or listeners that mean nothing over what carries their bundles.
@@ -79,7 +68,7 @@ fn keys_over_udp(section: &str) -> &'static [&'static str] {
 pub(super) fn check_keys(document: &Document<'_>) -> Result<(), FileError> {
     for section in ["link", "listen"] {
         for entries in document.all(section) {
-            let transport = Transport::of(entries);
+            let transport = transport_of(entries);
             let Some(key) = meaningless(section, transport).find(|key| entries.has(key)) else {
                 continue;
             };
@@ -119,7 +108,11 @@ pub(super) fn written_rate(octets_per_s: u64) -> String {
 ///
 /// # Errors
 /// A value is out of its bounds, or nobody is named as the peer.
-pub(super) fn read_udp(document: &Document<'_>, entries: &Entries) -> Result<UdpPolicy, FileError> {
+pub(super) fn read_udp(
+    document: &Document<'_>,
+    entries: &Entries,
+    usual: UdpPolicy,
+) -> Result<UdpPolicy, FileError> {
     if !entries.has("peer") {
         return Err(document
             .fault(
@@ -128,10 +121,9 @@ pub(super) fn read_udp(document: &Document<'_>, entries: &Entries) -> Result<Udp
             )
             .with_hint("for example: peer = \"ipn:3.0\""));
     }
-    let usual = UdpPolicy::default();
     let mtu_octets = entries.size("mtu").unwrap_or(usual.mtu_octets);
-    if !MTU_OCTETS.contains(&mtu_octets) {
-        let (least, most) = (MTU_OCTETS.start(), MTU_OCTETS.end());
+    let (least, most) = (UdpPolicy::MTU_MIN, UdpPolicy::MTU_MAX);
+    if !(least..=most).contains(&mtu_octets) {
         return Err(document
             .fault(
                 entries.line_of("mtu"),
@@ -148,9 +140,9 @@ pub(super) fn read_udp(document: &Document<'_>, entries: &Entries) -> Result<Udp
     Ok(UdpPolicy {
         mtu_octets,
         octets_per_s,
-        on_sent: match entries.text("on_sent") {
-            Some("keep") => OnSent::Keep,
-            _ => OnSent::Forget,
-        },
+        on_sent: entries
+            .text("on_sent")
+            .and_then(OnSent::named)
+            .unwrap_or(usual.on_sent),
     })
 }

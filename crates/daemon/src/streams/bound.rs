@@ -8,9 +8,9 @@ use tokio::net::{TcpListener, UnixListener};
 use super::listener::{Family, ListenError, SocketFile, bind_tcp, bind_udp, bind_unix};
 use crate::admin::server::Sockets;
 use crate::config::NodeFile;
-use crate::config::udp::Transport;
 use crate::datagrams::socket::DatagramSocket;
 use crate::run::RunError;
+use dhow_bundle::protocol::Transport;
 
 /// A listener for neighbours.
 pub struct NeighbourSocket {

@@ -21,12 +21,12 @@ use super::route::is_carrier_missing;
 use super::socket::Socket;
 use super::tls::Tls;
 use crate::config::file::DialSettings;
-use crate::config::udp::Transport;
 use crate::core::{Core, DialOrder};
 use crate::datagrams::conversation::Conversation;
 use crate::datagrams::path::{Path, is_missing, says_no_way};
 use crate::datagrams::port::Ports;
 use crate::datagrams::socket::plain;
+use dhow_bundle::protocol::Transport;
 
 /// Addresses of one host that are tried, at most.
 const ADDRESSES_MAX: usize = 8;

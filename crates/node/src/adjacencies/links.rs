@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use dhow_bundle::mutant::{Mutant, planted};
+use dhow_bundle::protocol::Transport;
 use dhow_bundle::{Instant, NodeId};
 use dhow_link::stream::{DownReason, TerminateReason};
 use dhow_link::tcpcl::Version;
@@ -74,7 +75,7 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn new(mut config: LinkConfig) -> Self {
         let enabled = config.enabled;
-        if let Protocol::Udp(_) = config.protocol {
+        if config.protocol.transport() == Transport::Udp {
             config.sessions = 1;
         }
         let contact = match config.dial {

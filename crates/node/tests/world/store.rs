@@ -169,7 +169,9 @@ impl Store {
                 }
                 StoreCommand::AppendAt { .. } => panic!("octets are given in order"),
                 StoreCommand::Note { key, note } => {
-                    if let Some((.., bundle)) = self.committed.get_mut(&key) {
+                    let number = self.committed.get(&key).map(|(number, ..)| *number);
+                    let kept = number.and_then(|number| self.kept.bundles.get_mut(&number));
+                    if let Some((bundle, _)) = kept {
                         bundle.note = note;
                         let refusal = None;
                         events.push(StoreEvent::Noted { key, refusal });

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::scenario::{LinkIndex, OnSent, Presence, Protocol, Udp};
+use crate::scenario::{LinkIndex, OnSent, Presence, Protocol, UdpPolicy};
 
 const TWO: &str = r#"
 [[node]]
@@ -411,7 +411,7 @@ fn a_link_over_udp_has_a_size_of_datagrams_and_a_rate_and_nothing_of_sessions() 
         ),
         ("mtu = \"128B\"\n", 128, 1_250_000, forget),
     ] {
-        let udp = Udp {
+        let udp = UdpPolicy {
             mtu_octets,
             octets_per_s,
             on_sent,

@@ -1,5 +1,6 @@
 //! Properties of nodes and links: keys that sections share.
 
+use dhow_bundle::protocol::{OnSent, Protocol};
 use dhow_document::schema::{Absent, Key, Kind, key, required, with_default};
 
 /// The node that a section is about, or all of such a name.
@@ -241,7 +242,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
     ),
     with_default(
         "protocol",
-        Kind::Choice(&["tcpcl", "tcpcl3", "auto", "udp"]),
+        Kind::Choice(Protocol::NAMES),
         "\"tcpcl\"",
         "What the dialling node speaks: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it; or \"udp\": both send datagrams (RFC 7122), of which none is acknowledged.",
     ),
@@ -259,7 +260,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
     ),
     with_default(
         "on_sent",
-        Kind::Choice(&["forget", "keep"]),
+        Kind::Choice(OnSent::NAMES),
         "\"forget\"",
         "What becomes of a bundle that has left over UDP: it is removed; or held until it expires, for another link that comes up.",
     ),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dhow_bundle::Instant;
-use dhow_scenario::scenario::Udp;
+use dhow_scenario::scenario::UdpPolicy;
 
 use super::Seen;
 use super::voyage::Parcel;
@@ -34,7 +34,7 @@ const TRANSFER: [u8; 2] = [0xa1, 0x02];
 /// The transfers at one end of a conversation by datagrams.
 #[derive(Debug)]
 pub struct Witness {
-    udp: Udp,
+    udp: UdpPolicy,
     /// Billionths of octets that may leave now, and since when that is so.
     allowed: u128,
     since: Instant,
@@ -96,7 +96,7 @@ impl Transfer {
 impl Witness {
     /// Of a conversation that begins, in which datagrams leave so.
     #[must_use]
-    pub fn new(udp: Udp, now: Instant) -> Self {
+    pub fn new(udp: UdpPolicy, now: Instant) -> Self {
         Self {
             udp,
             allowed: u128::from(BURST_OCTETS) * NANOS_PER_S,
@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    const UDP: Udp = Udp {
+    const UDP: UdpPolicy = UdpPolicy {
         mtu_octets: 1_000,
         octets_per_s: 100_000,
         on_sent: OnSent::Forget,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dhow_bundle::BundleFlags;
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Clock, HostKind, Link, Node, OnSent, Protocol, Udp};
+use dhow_scenario::scenario::{Clock, HostKind, Link, Node, Protocol, UdpPolicy};
 
 use super::route::{Routes, routes};
 use crate::failure::LabError;
@@ -232,7 +232,7 @@ fn over_tcp(table: Table, node: &Node, link: &Link) -> Table {
 }
 
 /// A link over UDP. A node leaves to one that keeps a rate no more than it carries: in virtual time the rest waits in the socket, here it would be dropped.
-fn over_udp(table: Table, udp: Udp, link: &Link, made: &Made) -> Table {
+fn over_udp(table: Table, udp: UdpPolicy, link: &Link, made: &Made) -> Table {
     let mtu = udp.mtu_octets.min(LINK_MTU_OCTETS - UDP_HEADERS_OCTETS);
     let packet = mtu + UDP_HEADERS_OCTETS + ETHERNET_OCTETS;
     let rate = u128::from(link.rate.octets_per_s()) * u128::from(mtu);
@@ -241,10 +241,7 @@ fn over_udp(table: Table, udp: Udp, link: &Link, made: &Made) -> Table {
         _ => u64::try_from(rate / u128::from(packet)).unwrap_or(u64::MAX),
     };
     let bits = u128::from(udp.octets_per_s.min(carried).max(1)) * 8;
-    let on_sent = match udp.on_sent {
-        OnSent::Forget => "forget",
-        OnSent::Keep => "keep",
-    };
+    let on_sent = udp.on_sent.name();
     table
         .with("protocol", quoted(link.protocol.name()))
         .with("mtu", udp.mtu_octets.to_string())

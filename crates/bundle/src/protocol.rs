@@ -1,0 +1,164 @@
+//! The convergence layers that files name.
+
+/// The convergence layer of a link. Each has its name in node files and scenarios, where it is one of [`Protocol::NAMES`]. A listener for
+/// connections answers either version of TCPCL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCPCLv4 (RFC 9174).
+    #[default]
+    Tcpcl4,
+    /// TCPCLv3 (RFC 7242).
+    Tcpcl3,
+    /// TCPCLv4, and version 3 with a peer that does not speak it.
+    Auto,
+    /// Bundles over UDP (RFC 7122, draft-ietf-dtn-udpcl-04), with the peer that the policy names. Nothing is acknowledged:
+    /// a bundle is removed when its last datagram has left ([`OnSent`]), and may be lost.
+    Udp(UdpPolicy),
+}
+
+/// The service below a convergence layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transport {
+    /// Connections over TCP.
+    Tcp,
+    /// Datagrams over UDP.
+    Udp,
+}
+
+/// The behaviour of a link over UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpPolicy {
+    /// Largest datagram sent, octets of UDP payload; [`UdpPolicy::MTU_MIN`] to [`UdpPolicy::MTU_MAX`] (default 1232).
+    pub mtu_octets: u64,
+    /// UDP payload sent, octets a second: nothing else slows the sender down (default 1,250,000).
+    pub octets_per_s: u64,
+    /// The fate of a bundle when its last datagram has left.
+    pub on_sent: OnSent,
+}
+
+/// The fate of a bundle that has left over a link without acknowledgments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnSent {
+    /// It is removed.
+    #[default]
+    Forget,
+    /// It is held until it expires, and leaves by another link that comes up, but not over this one again while the node runs.
+    Keep,
+}
+
+impl Protocol {
+    /// All of them, with default settings.
+    pub const ALL: [Self; 4] = [
+        Self::Tcpcl4,
+        Self::Tcpcl3,
+        Self::Auto,
+        Self::Udp(UdpPolicy::DEFAULT),
+    ];
+
+    /// Their names, in the same order.
+    pub const NAMES: &[&str] = &[
+        Self::Tcpcl4.name(),
+        Self::Tcpcl3.name(),
+        Self::Auto.name(),
+        Self::Udp(UdpPolicy::DEFAULT).name(),
+    ];
+
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcpcl4 => "tcpcl",
+            Self::Tcpcl3 => "tcpcl3",
+            Self::Auto => "auto",
+            Self::Udp(_) => "udp",
+        }
+    }
+
+    /// The protocol of this name, with default settings.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|protocol| protocol.name() == name)
+    }
+
+    /// The service that it uses.
+    #[must_use]
+    pub const fn transport(self) -> Transport {
+        match self {
+            Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto => Transport::Tcp,
+            Self::Udp(_) => Transport::Udp,
+        }
+    }
+
+    /// Whether its sessions can be protected by TLS.
+    #[must_use]
+    pub const fn has_tls(self) -> bool {
+        match self {
+            Self::Tcpcl4 | Self::Auto => true,
+            // RFC 7242 7: the version has none of its own.
+            Self::Tcpcl3 | Self::Udp(_) => false,
+        }
+    }
+}
+
+impl UdpPolicy {
+    /// Least `mtu_octets`.
+    pub const MTU_MIN: u64 = 128;
+
+    /// Largest `mtu_octets`: UDP over IPv4 carries no more.
+    pub const MTU_MAX: u64 = 65_507;
+
+    const DEFAULT: Self = Self {
+        mtu_octets: 1_232,
+        octets_per_s: 1_250_000,
+        on_sent: OnSent::Forget,
+    };
+}
+
+impl Default for UdpPolicy {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl OnSent {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Forget, Self::Keep];
+
+    /// Their names in files, in the same order.
+    pub const NAMES: &[&str] = &[Self::Forget.name(), Self::Keep.name()];
+
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forget => "forget",
+            Self::Keep => "keep",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_protocol_is_found_by_its_name() {
+        assert_eq!(Protocol::ALL.len(), Protocol::NAMES.len());
+        for (protocol, name) in Protocol::ALL.into_iter().zip(Protocol::NAMES) {
+            assert_eq!(protocol.name(), *name);
+            assert_eq!(Protocol::named(name), Some(protocol));
+        }
+        assert_eq!(Protocol::named("TCPCL"), None);
+        for (it, name) in OnSent::ALL.into_iter().zip(OnSent::NAMES) {
+            assert_eq!((it.name(), OnSent::named(name)), (*name, Some(it)));
+        }
+    }
+}
