@@ -28,7 +28,7 @@ use crate::counts::DriverCounts;
 use crate::extents::ExtentReader;
 use crate::journal::Journal;
 use crate::measuring::Measuring;
-use crate::reading::{Answer, Reads};
+use crate::reading::{Answer, Answered, Reads};
 use crate::recording::{Going, Recording};
 use crate::storing::{StoreCounts, StoreThread};
 use crate::streams::origins::{Origin, Origins};
@@ -165,16 +165,10 @@ impl Core {
     }
 
     /// Tell the node what was read for it.
-    pub fn handle_reads(&self, answers: Vec<Answer>) {
+    pub fn handle_reads(&self, answered: Answered) {
         self.turn(|state, now| {
-            state.reads.end(answers.len());
-            for (ticket, octets) in answers {
-                if octets.is_none() {
-                    state.journal.unread(&"the disk failed", now.monotonic);
-                    state.counts.read_failures += 1;
-                }
-                state.node.handle(now, Event::Read { ticket, octets });
-            }
+            state.reads.end(&answered);
+            state.take_reads(now, answered.answers);
         });
     }
 
@@ -622,9 +616,18 @@ impl State {
         }
     }
 
-    /// Gives the node all that it asked for in this turn and that is in memory.
+    /// Gives the node the octets that it asked for in this turn, as far as they can be had in it.
     fn read(&mut self, now: Now) {
-        while let Some((ticket, octets)) = self.reads.next() {
+        let answers = self.reads.answer();
+        self.take_reads(now, answers);
+    }
+
+    fn take_reads(&mut self, now: Now, answers: Vec<Answer>) {
+        for (ticket, octets) in answers {
+            if octets.is_none() {
+                self.journal.unread(&"the disk failed", now.monotonic);
+                self.counts.read_failures += 1;
+            }
             self.node.handle(now, Event::Read { ticket, octets });
         }
     }

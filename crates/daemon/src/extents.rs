@@ -169,14 +169,34 @@ impl ExtentReader {
         Ok(())
     }
 
-    /// The octets of one extent, where all of them are in memory.
+    /// The octets of the first requests, as many of one short extent each as are in memory.
     #[must_use]
-    pub fn in_memory(&self, extents: &[Extent]) -> Option<Bytes> {
-        let [extent] = extents else {
-            return None;
+    pub fn in_memory<T: AsRef<[Extent]>>(&self, requests: &[T]) -> Vec<Bytes> {
+        let short = |request: &T| match request.as_ref() {
+            [extent] if extent.length <= WHOLE_OCTETS => Some(Piece::Extent(*extent)),
+            _ => None,
         };
-        let octets = self.store.share(extent.offset, extent.length)?;
-        (length(&octets) == extent.length).then_some(octets)
+        let pieces: Vec<Piece> = requests.iter().map_while(short).collect();
+        let mut found = Vec::with_capacity(pieces.len());
+        while let Some(Piece::Extent(first)) = pieces.get(found.len()) {
+            let rest = pieces.get(found.len()..).unwrap_or_default();
+            let (run, members) = Run::begin(*first, rest);
+            let Some(octets) = self.store.share(run.offset, run.length) else {
+                break;
+            };
+            let end = run.offset.saturating_add(length(&octets));
+            let inside = |piece: &&Piece| match piece {
+                Piece::Octets(_) => false,
+                Piece::Extent(extent) => extent.offset.saturating_add(extent.length) <= end,
+            };
+            let before = found.len();
+            let members = rest.iter().take(members).take_while(inside);
+            found.extend(members.map(|piece| run.part(&octets, piece)));
+            if found.len() == before {
+                break;
+            }
+        }
+        found
     }
 
     /// The octets of extents as one.

@@ -38,7 +38,7 @@ use crate::network;
 use crate::open_files::{self, TooFewFiles};
 use crate::opening::{self, OPENING_SHARE, TooLittleMemory};
 use crate::pressure;
-use crate::reading::{Answer, Reads};
+use crate::reading::{Answered, Reads};
 use crate::recording::{Recording, RecordingOrder};
 use crate::signals::Signals;
 use crate::slow_disk::SlowDisk;
@@ -640,9 +640,9 @@ fn accept(
 }
 
 /// Carries octets that were read to the node.
-async fn hear_reads(core: Core, mut read: UnboundedReceiver<Vec<Answer>>) {
-    while let Some(answers) = read.recv().await {
-        core.handle_reads(answers);
+async fn hear_reads(core: Core, mut read: UnboundedReceiver<Answered>) {
+    while let Some(answered) = read.recv().await {
+        core.handle_reads(answered);
         tokio::task::yield_now().await;
     }
 }

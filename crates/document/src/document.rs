@@ -13,7 +13,7 @@ use crate::schema::{Absent, Key, Occurs, Section};
 use crate::setting::Naming;
 use crate::value::{Value, read_value};
 
-/// Where a value stands: its line from 1, or 0 for a default.
+/// The place of a value: its line from 1, or 0 for a default.
 #[derive(Clone, Debug)]
 struct Placed {
     value: Value,
@@ -32,9 +32,9 @@ pub struct Entries {
 pub struct Document<'a> {
     path: &'a Path,
     schema: &'static [Section],
-    /// Where lines begin.
+    /// The first octets of lines.
     line_starts: Vec<usize>,
-    /// What was set from outside, as it was written; each has a line of its own behind those of the file.
+    /// Settings from outside, as they were written; each has a line of its own behind those of the file.
     settings: &'a [String],
     sections: Vec<Entries>,
     loose: Vec<(&'static str, Vec<Loose>)>,
@@ -128,7 +128,7 @@ impl<'a> Document<'a> {
         self.sections.iter()
     }
 
-    /// What stands in a section with keys of any name, in the order of the file.
+    /// The content of a section with keys of any name, in the order of the file.
     pub fn loose(&self, name: &str) -> impl Iterator<Item = &Loose> {
         let found = self.loose.iter().filter(move |(known, _)| *known == name);
         found.flat_map(|(_, entries)| entries)
@@ -434,7 +434,7 @@ impl Entries {
         }
     }
 
-    /// How far ahead, milliseconds, where it is set.
+    /// The time ahead, milliseconds, where it is set.
     #[must_use]
     pub fn offset_ms(&self, key: &str) -> Option<i64> {
         match self.value(key) {

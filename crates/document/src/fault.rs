@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What is wrong in a file, and where; shown as `FILE:LINE: what`, a fragment that fits "cannot read the
+/// A fault in a file, and its place; shown as `FILE:LINE: what`, a fragment that fits "cannot read the
 /// configuration: {error}".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
@@ -11,9 +11,9 @@ pub struct FileError {
     pub file: PathBuf,
     /// The line, from 1; `None` when the fault is not in one place.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
-    /// What to do about it.
+    /// A hint of the remedy.
     pub hint: Option<String>,
 }
 
@@ -71,7 +71,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
-/// What there is, by name and in its order, for a hint where nothing is near; of many the first ten.
+/// The names that there are, in their order, for a hint where nothing is near; of many the first ten.
 #[must_use]
 pub fn there_are(names: impl ExactSizeIterator<Item = String>) -> String {
     const NAMES_MAX: usize = 10;

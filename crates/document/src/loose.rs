@@ -1,4 +1,4 @@
-//! What stands under keys of any name: paths with dots, and texts.
+//! The content of sections with keys of any name: paths with dots, and texts.
 
 use toml::de::{DeTable, DeValue};
 

@@ -11,7 +11,7 @@ pub enum QuantityError {
     /// The unit is not known.
     #[error("'{unit}' is no unit of {of} (one of {known})")]
     UnknownUnit {
-        /// What stood there.
+        /// The text that stood there.
         unit: String,
         /// "size", "rate", "time", "power" or "energy".
         of: &'static str,
@@ -139,7 +139,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     Ok(Duration::from_nanos(total))
 }
 
-/// What adds up to a time: a new part begins at each number that follows a unit. An empty text is one part.
+/// The parts that add up to a time: a new part begins at each number that follows a unit. An empty text is one part.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     core::iter::from_fn(move || {

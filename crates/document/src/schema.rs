@@ -1,6 +1,6 @@
-//! What may stand in a file: every section and key, once.
+//! The schema of a file: every section and key, once.
 
-/// What a key's value is.
+/// The kind of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Any text.
@@ -37,7 +37,7 @@ pub enum Kind {
     ChoiceList(&'static [&'static str]),
 }
 
-/// What holds when a key is absent.
+/// The rule that holds when a key is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
     /// The file is refused.
@@ -55,9 +55,9 @@ pub enum Absent {
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What its value is.
+    /// The kind of its value.
     pub kind: Kind,
-    /// What holds without it.
+    /// The rule that holds without it.
     pub absent: Absent,
     /// A value to show, as it would be written.
     pub example: &'static str,
@@ -65,7 +65,7 @@ pub struct Key {
     pub meaning: &'static str,
 }
 
-/// How often a section may stand in a file.
+/// The number of times that a section may stand in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurs {
     /// The keys before any section.
@@ -83,9 +83,9 @@ pub enum Occurs {
 pub struct Section {
     /// Its name; empty for the top.
     pub name: &'static str,
-    /// How often it may stand.
+    /// The number of times that it may stand.
     pub occurs: Occurs,
-    /// What it is about.
+    /// Its subject.
     pub meaning: &'static str,
     /// Its keys, in groups that sections share.
     pub groups: &'static [&'static [Key]],

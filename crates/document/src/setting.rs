@@ -9,7 +9,7 @@ use crate::document::Document;
 use crate::fault::{FileError, nearest, there_are};
 use crate::schema::{Key, Kind, Occurs, Section};
 
-/// What a section is called, where it has a name.
+/// The name of a section, where it has one.
 pub type Naming = fn(&DeTable<'_>) -> Option<String>;
 
 impl Document<'_> {
@@ -78,7 +78,7 @@ impl Document<'_> {
         }
         let entries = match top.get_mut(name).map(Spanned::get_mut) {
             Some(DeValue::Array(entries)) => entries,
-            // What is no list of sections is refused when it is read.
+            // A value that is no list of sections is refused when it is read.
             Some(_) => return Ok(()),
             None => {
                 let what = format!("the file has no {}", section.title());
@@ -152,12 +152,12 @@ fn find(entries: &DeArray<'_>, which: &str, naming: Naming) -> Result<usize, Str
 }
 
 fn insert<'t>(table: &mut DeTable<'t>, key: &'static Key, value: &'t str, offset: usize) {
-    // What stood there goes with its place.
+    // The value that stood there goes with its place.
     table.remove(key.name);
     table.insert(at(offset, key.name.into()), at(offset, typed(key, value)));
 }
 
-/// What a setting sets, as it was written.
+/// The value of a setting, as it was written.
 fn text_of(setting: &str) -> &str {
     setting
         .split_once('=')

@@ -26,7 +26,7 @@ pub(crate) enum Value {
     Boolean(bool),
 }
 
-/// What a key has been given; else what it should have been.
+/// The value that a key has been given; else the kind that it should have been.
 pub(crate) fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String> {
     let kind_is = |what: &str| format!("must be {what}, not {}", value.type_str());
     match key.kind {

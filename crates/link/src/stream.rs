@@ -53,7 +53,7 @@ pub enum TerminateReason {
     Other(u8),
 }
 
-/// What the peer's certificate proves, found by the TLS engine (RFC 9174 4.4.2).
+/// The identities that the peer's certificate proves, found by the TLS engine (RFC 9174 4.4.2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerIdentities {
     /// Node IDs (BundleEID names) in the certificate.
@@ -64,7 +64,7 @@ pub struct PeerIdentities {
     pub address_matches: Option<bool>,
 }
 
-/// What a node asks of a session.
+/// A command of a node to a session.
 #[derive(Clone, Debug)]
 pub enum LinkCommand {
     /// Open an outgoing transfer of `length` octets. Its octets follow by `Supply`, at once or as they
@@ -79,10 +79,10 @@ pub enum LinkCommand {
     Supply {
         /// The transfer.
         transfer: TransferId,
-        /// What comes next.
+        /// The piece that comes next.
         octets: Piece,
     },
-    /// What an outgoing transfer carries is not verified yet, and may turn out wrong: the peer is not to
+    /// The bundle of an outgoing transfer is not verified yet, and may turn out wrong: the peer is not to
     /// keep a part of it. Given right behind `Transmit`; peers that keep nothing are not told.
     Unverified {
         /// The transfer.
@@ -126,7 +126,7 @@ pub enum LinkCommand {
     Disconnected,
 }
 
-/// What both sides agreed on (RFC 9174 4.7).
+/// The parameters that both sides agreed on (RFC 9174 4.7).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionParameters {
     /// The peer's node ID, verified as far as policy asks.
@@ -193,7 +193,7 @@ impl core::fmt::Display for TerminateReason {
     }
 }
 
-/// What a session tells its node and driver.
+/// An event of a session for its node and driver.
 #[derive(Clone, Debug)]
 pub enum LinkEvent {
     /// To the driver: both contact headers allow TLS. Write all that `poll_octets` still gives, start the
@@ -335,15 +335,15 @@ pub trait StreamSession {
     fn handle_command(&mut self, now: Now, command: LinkCommand);
     /// The instant of `poll_timeout` has come (or another; then nothing happens).
     fn handle_timeout(&mut self, now: Now);
-    /// Add up to about `limit` octets to send to `out`. What is given here counts as sent.
+    /// Add up to about `limit` octets to send to `out`. The octets given here count as sent.
     fn poll_octets(&mut self, now: Now, limit: usize, out: &mut Gather);
-    /// What happened since the last call; `None` when nothing did. To be asked after every other call,
+    /// The next event since the last call; `None` when there is none. To be asked after every other call,
     /// `poll_octets` included: what goes out may end a transfer or the session.
     fn poll_event(&mut self) -> Option<LinkEvent>;
     /// When `handle_timeout` wants to be called.
     fn poll_timeout(&self) -> Option<Instant>;
     /// False while too much of what arrived waits for the node: a driver then leaves octets in the
-    /// socket, so that the peer's TCP window slows the peer. What is handed over all the same counts
+    /// socket, so that the peer's TCP window slows the peer. Octets that are handed over all the same count
     /// against the session's bounds.
     fn wants_octets(&self) -> bool {
         true

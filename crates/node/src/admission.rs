@@ -30,7 +30,7 @@ enum Copy {
     Gone,
 }
 
-/// What becomes of an incoming bundle.
+/// The fate of an incoming bundle.
 pub(crate) enum Admission {
     /// It is taken.
     New(BundleKey),

@@ -6,7 +6,7 @@
 //! * an answer of the echo service leaves beside its own commit, which it shares with the question's. Its creation
 //!   timestamp was reserved durably before, so none like it is made after a crash;
 //! * a bundle of an application leaves likewise. The application is answered once it is durable here, and asks again
-//!   when it is not answered. Where the store cannot keep it, the next hop's answer decides;
+//!   when it is not answered. If the store cannot keep it, the next hop's answer decides;
 //! * a bundle for an application is delivered beside its commit. The neighbour that it came from keeps it until it is
 //!   durable here; the confirmation counts, and is made durable, after the commit. One that the store cannot keep
 //!   is remembered once it is confirmed, so that it does not come twice when the neighbour sends it again.
@@ -26,7 +26,7 @@ use crate::forwarding::cut_through::CutThrough;
 use crate::local::Locality;
 use crate::node::Node;
 
-/// What a bundle is that somebody has, or may have, and the store could not keep.
+/// The fate of a bundle that somebody has, or may have, and the store could not keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Orphan {
     /// A neighbour's, given to an application.

@@ -1,6 +1,6 @@
 //! Status reports that wait for each other, to travel in one bundle (`docs/aggregated-reports.md`).
 //!
-//! What one turn of the node has to tell is written into a bundle at its end, a *part*, ahead of the
+//! The reports of one turn of the node are written into a bundle at its end, a *part*, ahead of the
 //! deletions of the bundles that it tells of: a crash loses no more than it would of plain reports. Parts
 //! rest in the store until their collection is due; then one bundle that tells all takes their place.
 
@@ -30,10 +30,10 @@ const COLLECTED_MAX: usize = 65_536;
 /// Octets that a report takes in its record when it continues no run, about.
 const REPORT_OCTETS: usize = 8;
 
-/// How much longer than its collection a part may wait, so that nothing waits for ever.
+/// The time by which a part may wait longer than its collection, so that nothing waits for ever.
 pub(crate) const GRACE: Duration = Duration::from_secs(60);
 
-/// What happened to one bundle.
+/// An event in one bundle's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Report {
     source: EndpointIndex,
@@ -48,7 +48,7 @@ struct Report {
 /// Reports for one endpoint.
 struct Collection {
     reports: Vec<Report>,
-    /// How many of them, from the first, are in parts.
+    /// The number of them, from the first, that are in parts.
     written: usize,
     parts: Vec<BundleKey>,
     due: Instant,
@@ -58,7 +58,7 @@ struct Collection {
     octets: usize,
 }
 
-/// What a part is.
+/// The state of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// It tells what a collection still waits with.
@@ -321,7 +321,7 @@ impl Node {
 }
 
 impl Report {
-    /// What a group of a record has in common.
+    /// The fields that the bundles of a group of a record have in common.
     fn group(&self) -> (EndpointIndex, ReportKind, u64, Option<FragmentRange>, bool) {
         (
             self.source,

@@ -1,4 +1,4 @@
-//! What a node is told about itself: identity, links, listeners, routes, limits and policies.
+//! The configuration of a node: identity, links, listeners, routes, limits and policies.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -172,7 +172,7 @@ pub enum PayloadChecksum {
 pub enum Tls {
     /// No session without it.
     Required,
-    /// Where the peer can.
+    /// If the peer can.
     Preferred,
     /// Never offered.
     #[default]
@@ -209,7 +209,7 @@ pub const WINDOW_OCTETS_MOST: u64 = 128 << 20;
 /// Octets that wait for the store by default, at most: with little memory they are fewer.
 pub const STORE_QUEUE_OCTETS_MOST: u64 = 128 << 20;
 
-/// How sessions of one link or listener behave.
+/// The policy of the sessions of one link or listener.
 #[derive(Clone, Debug)]
 pub struct SessionPolicy {
     /// Keepalive interval offered, seconds; 0 for none.
@@ -222,7 +222,7 @@ pub struct SessionPolicy {
     pub segment_octets: u64,
     /// End a session after this long without transfers, seconds; 0 for never.
     pub idle_timeout_s: u32,
-    /// How long a session may take from the connection to the peer's `SESS_INIT`, and how long one that ends may stand
+    /// The time that a session may take from the connection to the peer's `SESS_INIT`, and that one which ends may stand
     /// without an octet moving, seconds (default 10). RFC 9174 4.1 asks for at most 60 s; a link whose round trip is
     /// longer needs several of its round trips.
     pub answer_timeout_s: u32,
@@ -234,7 +234,7 @@ pub struct SessionPolicy {
     pub require_node_id: Enabled,
     /// The only peer allowed, if set.
     pub peer: Option<NodeId>,
-    /// How imperfect bundles and acknowledgments are read.
+    /// The strictness with which bundles and acknowledgments are read.
     pub reading: ReadingPolicy,
     /// Cut bundles into fragments of at most this many payload octets before sending; `None`: only where the peer's transfer MRU demands it.
     pub fragment_octets: Option<u64>,
@@ -260,7 +260,7 @@ pub struct SessionPolicy {
     pub accept_sources: Vec<String>,
 }
 
-/// How imperfect bundles are read (the list of what lenient means is in the bundle crate).
+/// The strictness with which bundles are read (the list of what lenient means is in the bundle crate).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadingPolicy {
     /// As the standards say.
@@ -316,7 +316,7 @@ pub struct Route {
 pub struct Routing {
     /// Endpoint-ID pattern, as text (`ipn:*.*`).
     pub to: String,
-    /// What decides about their bundles.
+    /// The router that decides about their bundles.
     pub router: RouterKind,
 }
 
@@ -327,7 +327,7 @@ pub struct Reports {
     pub generate: u64,
     /// Most reports a second; above it they are counted and not made.
     pub per_second: u32,
-    /// How long reports for an endpoint that reads aggregated ones wait for each other, milliseconds; 0 for not
+    /// The time that reports for an endpoint that reads aggregated ones wait for each other, milliseconds; 0 for not
     /// at all: each is sent by itself.
     pub collect_ms: u64,
     /// Most reports that wait for each other; 1 to 65536.

@@ -60,7 +60,7 @@ pub enum ContactError {
     Full,
 }
 
-/// What a contact is at a time.
+/// The state of a contact at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// It has ended.
@@ -178,7 +178,7 @@ impl ContactTable {
         Some(planned(&way, next))
     }
 
-    /// How many contacts there are.
+    /// The number of contacts.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.count

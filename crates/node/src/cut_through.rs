@@ -27,7 +27,7 @@ use crate::driver::StreamId;
 use crate::held::retention::Trigger;
 use crate::node::Node;
 
-/// How long others wait behind a bundle that is coming in before another session is dialled for them.
+/// The time that others wait behind a bundle that is coming in before another session is dialled for them.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 impl Node {
@@ -123,7 +123,7 @@ impl Node {
         matches!(orphan, Orphan::Request(..))
     }
 
-    /// Whoever has a bundle that the store could not keep has taken it, or has not.
+    /// A neighbour has taken a bundle that the store could not keep, or has not.
     pub(crate) fn settle_orphan(&mut self, now: Now, key: BundleKey, outcome: CutThrough) {
         let Some(CutThrough::Orphaned(orphan)) = self.forwarding.take_cut_through(key) else {
             return;

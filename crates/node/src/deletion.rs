@@ -1,4 +1,4 @@
-//! How a stored bundle ends (RFC 9171 5.5, 5.10, 5.11).
+//! The end of a stored bundle (RFC 9171 5.5, 5.10, 5.11).
 
 use crate::held::reassembly::UnitId;
 use dhow_bundle::Now;

@@ -20,7 +20,7 @@ impl Node {
             return false;
         };
         let best = |hops: &[Hop]| hops.iter().position(|hop| self.adjacencies.is_up(hop));
-        // What has left over this session's link may wait for another session with the same neighbour.
+        // A bundle that has left over this session's link may wait for another session with the same neighbour.
         let obstacles =
             self.forwarding
                 .queues()

@@ -1,4 +1,4 @@
-//! Where a stored bundle goes (RFC 9171 5.3), and what the store says of one that is arriving.
+//! The dispatch of a stored bundle (RFC 9171 5.3), and the store's answers about one that is arriving.
 
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};

@@ -24,7 +24,7 @@ pub struct StreamId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// What a stream is for.
+/// The purpose of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A dialled connection of a link: answer to `Action::Dial`. Of a link over UDP a conversation with its address.
@@ -42,17 +42,17 @@ pub enum Purpose {
     /// A conversation with an address from which datagrams came that is no link's. Its bundles are taken as from nobody known, and none is
     /// sent there.
     Heard {
-        /// Where they came.
+        /// The place at which they came.
         listener: ListenerId,
     },
 }
 
-/// What a driver knows of the path that a stream takes.
+/// The state, as far as a driver knows it, of the path that a stream takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     /// Nothing speaks against it.
     Open,
-    /// What was sent over it has been sent again and is still not answered, or it began at an address that
+    /// Octets sent over it have been sent again and are still not answered, or it began at an address that
     /// this machine no longer has.
     Lost,
     /// The interface that it leaves by has no carrier: whatever is sent meanwhile is in the way of what comes
@@ -71,14 +71,14 @@ pub enum Carrier {
     Absent,
 }
 
-/// What happened.
+/// An event that a driver tells its node.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The store was opened and holds this bundle (one event each, before any other; keys dense from 0).
     Recovered {
         /// The bundle.
         bundle: Box<StoredBundle>,
-        /// Where it lies.
+        /// The places of its octets.
         extents: Extents,
     },
     /// The store was opened: what else it remembers. Ends recovery; the node starts to work.
@@ -103,7 +103,7 @@ pub enum Event {
     Connected {
         /// Its number.
         stream: StreamId,
-        /// What for.
+        /// The purpose of the connection.
         purpose: Purpose,
     },
     /// Octets arrived on a stream.
@@ -125,7 +125,7 @@ pub enum Event {
     Left {
         /// The conversation.
         stream: StreamId,
-        /// How many.
+        /// The number of datagrams.
         datagrams: u64,
     },
     /// The path of a conversation takes no longer datagrams than these from now on. Those that were given before and are longer are lost.
@@ -139,7 +139,7 @@ pub enum Event {
     Secured {
         /// The stream.
         stream: StreamId,
-        /// What the peer proved.
+        /// Identities that the peer proved.
         identities: PeerIdentities,
     },
     /// The TLS handshake on a stream failed.
@@ -165,7 +165,7 @@ pub enum Event {
     PathChecked {
         /// The stream.
         stream: StreamId,
-        /// What is known of its path.
+        /// The state of its path.
         path: Path,
     },
     /// This driver finds out by itself when a path is lost over which nothing is under way, and tells it by `PathChecked`:
@@ -190,7 +190,7 @@ pub enum Event {
     Shutdown,
 }
 
-/// What an operator may ask of a running node.
+/// A request of an operator to a running node.
 #[derive(Clone, Debug)]
 pub enum OperatorCommand {
     /// Bring a link up or down, by name.
@@ -210,7 +210,7 @@ pub enum OperatorCommand {
     BundleDrop(BundleId),
 }
 
-/// What a driver is to do.
+/// An action for the driver to carry out.
 #[derive(Clone, Debug, Hash)]
 pub enum Action {
     /// Give the store a command.
@@ -219,7 +219,7 @@ pub enum Action {
     Read {
         /// To be repeated in the answer.
         ticket: Ticket,
-        /// What to read, in order.
+        /// The places to read, in order.
         extents: Extents,
     },
     /// Connect to a link's address; answer with `Connected` or `DialFailed`. Over UDP there is nothing to wait for: `Connected` says that datagrams
@@ -310,7 +310,7 @@ pub enum Occurrence {
         stream: StreamId,
         /// The link that dialled it, if one did.
         link: Option<LinkId>,
-        /// What was agreed.
+        /// Parameters that both sides agreed on.
         parameters: SessionParameters,
     },
     /// A session is over.
@@ -383,9 +383,9 @@ pub enum Occurrence {
     RefusedIncoming {
         /// The neighbour.
         from: NodeId,
-        /// What the neighbour was told.
+        /// The reason that the neighbour was told.
         reason: RefuseReason,
-        /// What was wrong, with the section of the standard where there is one.
+        /// The rule that was broken, with the section of the standard where there is one.
         why: String,
     },
     /// A neighbour refused a bundle.
@@ -394,7 +394,7 @@ pub enum Occurrence {
         id: BundleId,
         /// The neighbour.
         to: NodeId,
-        /// What it said.
+        /// The text that came with it.
         reason: RefuseReason,
     },
     /// A neighbour rejected a message of this node (RFC 9174 5.1.2): one of the two is at fault.

@@ -26,7 +26,7 @@ use crate::sending::Outgoing;
 /// Payload of one fragment, at most, octets: a fragment is read into memory to compute its CRC.
 const PIECE_OCTETS_BOUND: u64 = 4 << 20;
 
-/// What a fragment's header blocks and trailer may take more than those of its bundle, as it would go out
+/// Octets that a fragment's header blocks and trailer may take more than those of its bundle, as it would go out
 /// in one piece, octets: two numbers of the primary block and its CRC, and a longer age.
 const PIECE_OVERHEAD_OCTETS: u64 = 64;
 

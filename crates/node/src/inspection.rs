@@ -161,7 +161,7 @@ impl Node {
             .collect()
     }
 
-    /// What waits, by the best next hop of its destination: of those that are up, else of those that routes name. Takes a look at each
+    /// Waiting bundles, by the best next hop of their destination: of those that are up, else of those that routes name. Takes a look at each
     /// destination.
     #[must_use]
     pub fn waiting(&self) -> Vec<WaitingView> {

@@ -1,4 +1,4 @@
-//! What must hold between any two events, for tests: every bundle is where its state says, every window
+//! Invariants, which hold between any two events, for tests: every bundle is where its state says, every window
 //! and count is what is really there, and nothing is waited for that cannot come.
 
 use alloc::collections::BTreeMap;
@@ -20,7 +20,7 @@ impl Node {
     /// The first thing in the node that is not as it must be. Looks at everything: for tests.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The invariant that does not hold.
     #[doc(hidden)]
     pub fn check_invariants(&self) -> Result<(), String> {
         if self.stage == Stage::Recovering {
@@ -147,7 +147,7 @@ impl Node {
         Ok(())
     }
 
-    /// How many reads, sessions and applications hold each bundle.
+    /// The number of reads, sessions and applications that hold each bundle.
     fn holders(&self) -> BTreeMap<BundleKey, u32> {
         let mut held = BTreeMap::new();
         let reads = self.held.reads().values().filter_map(|read| match read {

@@ -12,7 +12,7 @@ const USUAL_SERVICES: [u32; 3] = [7, 2_047, 5_201];
 /// Demuxes at which they do.
 const USUAL_NAMES: [&str; 2] = ["echo", "perf"];
 
-/// What a destination is to this node.
+/// The relation of a destination to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Locality {
     /// An endpoint of another node.

@@ -1,7 +1,7 @@
 //! The node: one value, driven by events and actions.
 //!
 //! It has seven values, which know each its own part: [`Outbox`], [`Held`], [`Adjacencies`], [`Forwarding`], [`Delivery`], [`Services`] and
-//! [`Reporting`]. What needs most of them is an `impl Node` in a file about one noun. From the events to what they lead to:
+//! [`Reporting`]. A method that needs most of them is in an `impl Node` in a file about one noun. From the events to what they lead to:
 //! `streams` and `conversations` (connections, datagrams), `paths` (whether they still carry anything), `reception`, `admission` and `breaking_off`
 //! (bundles coming in), `prefix` (what is kept of those that may not), `stored` (answers of the store), `transmission` (bundles made here), `recovery` (what a restart
 //! found), `sending` (bundles going out), `outcomes` (how their transfers end), `fragmentation`, `passing` (those that still come in), `ahead` (those that
@@ -105,7 +105,7 @@ impl Node {
         self
     }
 
-    /// What records this node.
+    /// The recorder of this node.
     pub fn recorder(&mut self) -> Option<&mut Recorder> {
         self.recorder.as_deref_mut()
     }
@@ -193,7 +193,7 @@ impl Node {
         }
     }
 
-    /// What to do now; `None` when there is nothing. Work that one event made possible for many bundles
+    /// The next action; `None` when there is none. Work that one event made possible for many bundles
     /// is done here, once for all events handled before.
     pub fn poll(&mut self, now: Now) -> Option<Action> {
         if self.recorder.is_some() {
@@ -353,7 +353,7 @@ impl Node {
     }
 }
 
-/// What octets from the store are that were asked for; nobody reads those that nobody waits for.
+/// The kind of octets that were asked of the store; nobody reads those that nobody waits for.
 fn stored(read: Option<&PendingRead>) -> Stored {
     match read {
         Some(PendingRead::Send { .. }) => Stored::Bundle,

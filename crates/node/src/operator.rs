@@ -1,4 +1,4 @@
-//! What an operator may do to a running node.
+//! The requests of an operator to a running node.
 
 use alloc::vec::Vec;
 
@@ -79,7 +79,7 @@ impl Node {
         for stream in streams {
             self.adjacencies.terminate(&mut self.attention, now, stream);
         }
-        // What would have gone over this link may have another way.
+        // Bundles that would have gone over this link may have another way.
         self.adjacencies.serve_everybody();
     }
 }

@@ -1,4 +1,4 @@
-//! What a node has to say: the actions that its driver is to carry out, and the events that it counts.
+//! The output of a node: the actions that its driver is to carry out, and the events that it counts.
 
 use alloc::collections::VecDeque;
 

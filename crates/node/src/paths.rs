@@ -15,7 +15,7 @@ use crate::adjacencies::neighbour::IfLost;
 use crate::driver::{Action, Path, StreamId};
 use crate::node::Node;
 
-/// How often a session that says nothing has its path checked.
+/// The interval at which the path of a session that says nothing is checked.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time that an interface which has just come up is given before anything is sent over it: its driver and its

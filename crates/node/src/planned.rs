@@ -8,7 +8,7 @@ use crate::config::{DialTime, LinkConfig, LinkId};
 use crate::driver::Carrier;
 use crate::node::Node;
 
-/// How long it is until the contacts of links are looked at again, at most: the wall clock may be set meanwhile.
+/// The longest time until the contacts of links are looked at again: the wall clock may be set meanwhile.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// When contacts of these links are to be looked at for the first time.

@@ -1,11 +1,11 @@
 //! The first part of a bundle that is still coming in, kept so that a contact that ends early has not been for
 //! nothing (docs/tcpcl-extensions.md 1).
 //!
-//! Where both sides of a session keep prefixes, a fragment with the payload octets that are here is committed
-//! beside the bundle from time to time; the store shares the payload between the two. What such a fragment has
+//! If both sides of a session keep prefixes, a fragment with the payload octets that are here is committed
+//! beside the bundle from time to time; the store shares the payload between the two. The payload that such a fragment has
 //! is acknowledged as soon as it is durable. A longer fragment takes the place of a shorter one, and the whole
 //! bundle that of all. When the session ends within the transfer, a fragment of all that came goes the way of any
-//! other bundle, and so it does after a crash, with what was committed. What is refused is not kept.
+//! other bundle, and so it does after a crash, with what was committed. Octets that are refused are not kept.
 
 use crate::held::reactive::Fate;
 use dhow_bundle::mutant::{Mutant, planted};

@@ -28,7 +28,7 @@ const GATHERED_OCTETS: usize = 4096;
 /// takes about as long as to compute that of so many.
 pub(crate) const SUMMED_OCTETS: usize = 8 * 1024;
 
-/// What a transfer is at.
+/// The state of a transfer.
 pub(crate) enum Reception {
     /// The header blocks are not complete.
     Header {
@@ -39,7 +39,7 @@ pub(crate) enum Reception {
     },
     /// The payload is coming in.
     Payload(Box<Incoming>),
-    /// What still comes is not wanted. With `taken`, the whole is acknowledged at its end all the same:
+    /// Octets that still come are not wanted. With `taken`, the whole is acknowledged at its end all the same:
     /// the bundle is known, or was accepted and deleted.
     Discard { octets: u64, taken: bool },
 }
@@ -66,7 +66,7 @@ pub(crate) struct Incoming {
     gathered: BytesMut,
 }
 
-/// How a piece lies in its transfer.
+/// The place of a piece in its transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     pub(crate) start: bool,
@@ -314,7 +314,7 @@ impl Node {
             Ordering::Equal => header.check_body(&octets).map_err(Refused::breaks),
         };
         if let Err(refused) = outcome {
-            // What it announced and did not bring takes no room while it is deleted.
+            // Octets that it announced and did not bring take no room while it is deleted.
             self.held.begin_reservation(&self.config, key);
             self.abandon(now, key);
             return Err(refused);
@@ -394,7 +394,7 @@ impl Incoming {
         Some(self.gathered.split().freeze()).filter(|octets| !octets.is_empty())
     }
 
-    /// What the store is to get now, in order: small segments wait for more.
+    /// The pieces for the store now, in order: small segments wait for more.
     fn gather(&mut self, octets: Bytes, end: bool) -> [Option<Bytes>; 2] {
         let is_kept = octets.len() < SMALL_OCTETS && !(end && self.gathered.is_empty());
         let next = match is_kept {

@@ -13,7 +13,7 @@ use crate::held::bundles::{Identity, Removal};
 use crate::held::retention::{State, Trigger};
 use crate::node::{Node, Stage};
 
-/// How long a comparison with checksums is good for.
+/// The time for which a comparison with checksums holds.
 const VERIFIED: Duration = Duration::from_secs(60);
 
 impl Node {

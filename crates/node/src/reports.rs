@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use crate::node::Node;
 
-/// What a status report says about a bundle.
+/// The event in a bundle's life that a status report tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ReportKind {
     Received,
@@ -39,7 +39,7 @@ impl ReportKind {
     }
 }
 
-/// What a report needs to know of the bundle that it is about.
+/// The properties of a bundle that a report on it needs.
 pub(crate) struct Subject {
     pub(crate) id: BundleId,
     /// Bundle processing control flags (RFC 9171 4.2.3).
@@ -78,7 +78,7 @@ impl Subject {
     }
 }
 
-/// How many reports may still be made in this second.
+/// The number of reports that may still be made in this second.
 pub(crate) struct ReportRate {
     per_second: u32,
     left: u32,

@@ -1,7 +1,7 @@
 //! Room in the store, and who gets the last of it.
 //!
 //! Two neighbours that are both full and have bundles for each other would refuse each other's for ever. So a part of the quota is for
-//! exchanges alone: only a neighbour that bundles wait for here may fill it, since what it gives makes room there for these. What is for
+//! exchanges alone: only a neighbour that bundles wait for here may fill it, since what it gives makes room there for these. A bundle for
 //! an endpoint here goes no further, and may fill it too, as may an echo answer, whose question goes when it comes.
 //!
 //! A bundle that is begun is to be brought to its end, so it reserves room; but a peer can announce what it
@@ -34,7 +34,7 @@ const CREDIT_OCTETS: u64 = 8 << 10;
 /// Bundles that are taken before it is asked for again, at most.
 const CREDIT_BUNDLES: u64 = 64;
 
-/// Where a bundle comes from that wants room.
+/// The origin of a bundle that wants room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comes<'a> {
     /// It is made here.

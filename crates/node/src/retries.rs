@@ -10,7 +10,7 @@ use dhow_bundle::mutant::planted;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::storage::StoreCommand;
 
-/// How long the store may take to compare a bundle with its checksums before it is asked again.
+/// The time that the store may take to compare a bundle with its checksums before it is asked again.
 const VERIFY_PATIENCE: Duration = Duration::from_secs(60);
 
 impl Node {

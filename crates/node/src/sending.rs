@@ -22,7 +22,7 @@ pub(crate) const NOT_ACCEPTABLE_RETRY: Duration = Duration::from_secs(60);
 /// The time after which a bundle is tried again that a neighbour wants again, or did not say why it refused.
 pub(crate) const RETRANSMIT_RETRY: Duration = Duration::from_secs(1);
 
-/// What a session is sending.
+/// The bundle or fragment that a session is sending.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) key: BundleKey,
@@ -208,7 +208,7 @@ impl Node {
             self.give_back(now, stream, key, None);
             return;
         }
-        // What was accepted on reception is read again as leniently as it may have been then.
+        // A bundle that was accepted on reception is read again as leniently as it may have been then.
         let whole = u64::try_from(octets.len()).unwrap_or(0) == length;
         let mut reader = self.forwarding.take_reader();
         let is_read = reader.read(&octets, Reading::Lenient) == Ok(true);

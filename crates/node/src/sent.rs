@@ -43,7 +43,7 @@ impl Node {
     }
 }
 
-/// Who says to whom that which bundle was delivered, where a bundle is a status report that does.
+/// The sender, the receiver and the subject of a status report of delivery, where a bundle is one.
 fn delivered_by(octets: &Bytes) -> Option<(EndpointId, EndpointId, BundleId)> {
     let header = Header::decode(octets, Reading::Lenient).ok()??;
     let is_record = header

@@ -162,7 +162,7 @@ impl Node {
         }
     }
 
-    /// Add up to about `limit` octets that a stream is to write to `out`. What is given here counts as sent.
+    /// Add up to about `limit` octets that a stream is to write to `out`. The octets given here count as sent.
     pub fn poll_octets(&mut self, now: Now, stream: StreamId, limit: usize, out: &mut Gather) {
         let (held, pieces) = (out.octets(), out.pieces().len());
         self.write_octets(now, stream, limit, out);
@@ -238,7 +238,7 @@ impl Node {
         })
     }
 
-    /// Carry out what sessions say, arm their timers, and ask for their octets to be written, until none has more to say. What a
+    /// Carry out what sessions say, arm their timers, and ask for their octets to be written, until none has more to say. The octets that a
     /// session says often leads to a command to it, or to another one.
     pub(crate) fn attend_all(&mut self, now: Now) {
         while let Some(stream) = self.attention.next() {
@@ -389,7 +389,7 @@ impl Node {
                 if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
                     neighbour.ending = true;
                 }
-                // What waits for this session may have another way.
+                // Bundles that wait for this session may have another way.
                 self.adjacencies.serve_everybody();
             }
             LinkEvent::Down(reason) => self.part(now, stream, reason),

@@ -26,7 +26,7 @@ const JOIN_OCTETS: usize = 4 * 1024;
 /// Octets of the room in which bundles are joined one behind the other, at most.
 const JOINED_OCTETS: usize = 64 * 1024;
 
-/// How often a bundle of this node may be forwarded: the most that RFC 9171 4.4.3 has, since rows of nodes are long. A routing loop
+/// The number of times that a bundle of this node may be forwarded: the most that RFC 9171 4.4.3 has, since rows of nodes are long. A routing loop
 /// ends by it, and is slow before that: what comes back waits longer each time.
 pub(crate) const HOP_LIMIT: u8 = 255;
 
@@ -43,13 +43,13 @@ pub(crate) struct Transmission {
     crc: PayloadCrc,
 }
 
-/// How a connection's bundles are made: what the newest request asked for, checked, with its header encoded
+/// The template of a connection's bundles: the fields that the newest request asked for, checked, with its header encoded
 /// but for the creation timestamp. Most bundles of a connection differ in nothing else.
 pub(crate) struct Preparation {
     prepared: Option<Box<Prepared>>,
     /// The header of the bundle that is begun, while it is not given to the store.
     header: alloc::vec::Vec<u8>,
-    /// Where small bundles are joined.
+    /// The buffer in which small bundles are joined.
     joined: SmallBuffer,
 }
 
@@ -230,7 +230,7 @@ impl Node {
         Ok((key, crc))
     }
 
-    /// What an application asks for, made complete; or why it may not.
+    /// The request of an application, made complete; or the reason why it may not.
     fn check_request(
         &self,
         stream: StreamId,
@@ -315,7 +315,7 @@ impl Node {
         let preparation = &mut client.preparation;
         let header = &mut preparation.header;
         if end && !header.is_empty() && octets.len() <= JOIN_OCTETS {
-            // What stands before the payload and what stands behind it, in one room that is used again.
+            // The octets before the payload and those behind it, in one buffer that is used again.
             let before = header.len();
             transmission.crc.write_trailer(header);
             let joined = &mut preparation.joined;

@@ -1,4 +1,4 @@
-//! What a node shows of itself: plain values for the operator's interface.
+//! The view of a node from outside: plain values for the operator's interface.
 
 use alloc::string::String;
 use core::fmt;
@@ -10,7 +10,7 @@ use crate::api::seam::DeliveryFailureAction;
 use crate::config::{Enabled, Route, RouterKind};
 use crate::driver::StreamId;
 
-/// Where a link stands.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
     /// Taken down by the operator or the configuration.
@@ -25,7 +25,7 @@ pub enum LinkState {
     Up,
 }
 
-/// What a stored bundle is going through.
+/// The state of a stored bundle, for an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BundleState {
     /// It waits for a hop or a subscriber.
@@ -63,7 +63,7 @@ pub struct LinkView {
     pub name: String,
     /// Whether the operator wants it up.
     pub enabled: Enabled,
-    /// Where it stands.
+    /// Its state.
     pub state: LinkState,
     /// The neighbour, once a session was established.
     pub peer: Option<NodeId>,
@@ -102,7 +102,7 @@ pub struct SessionView {
     pub in_flight: usize,
     /// The bundle that is coming in.
     pub arriving: Option<ArrivalView>,
-    /// What passed as datagrams; `None` over a stream.
+    /// Counts of its datagrams; `None` over a stream.
     pub datagrams: Option<DatagramCounts>,
 }
 
@@ -161,13 +161,13 @@ pub struct RegistrationView {
     pub endpoint: EndpointId,
     /// Connections that take deliveries now: active when more than none, passive otherwise.
     pub subscribers: usize,
-    /// What happens to bundles while it is passive.
+    /// The fate of bundles while it is passive.
     pub failure_action: DeliveryFailureAction,
     /// Bundles that wait for it.
     pub waiting: usize,
 }
 
-/// What is stored for one destination.
+/// Stored bundles of one destination.
 #[derive(Clone, Debug)]
 pub struct DestinationView {
     /// The destination endpoint.
@@ -203,7 +203,7 @@ pub struct BundleView {
     pub previous: Option<EndpointId>,
     /// True while it is being sent or delivered.
     pub in_flight: bool,
-    /// What it is going through.
+    /// Its state.
     pub state: BundleState,
 }
 

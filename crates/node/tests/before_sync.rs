@@ -95,7 +95,7 @@ impl Pair {
         received.iter().map(|(adu, _)| creation(adu)).collect()
     }
 
-    /// What the sender was told last, once it is told something new.
+    /// The last answer to the sender, once there is a new one.
     fn told(&mut self, before: usize) -> Option<(i32, String)> {
         let responses = &self.world.client(0, self.sender).responses;
         let response = responses.get(before)?;
@@ -318,7 +318,7 @@ fn a_bundle_delivered_before_a_crash_comes_again_and_none_is_lost() {
     assert_eq!(pair.received(), [b"second".to_vec()]);
 }
 
-/// What an application does with a bundle that the store cannot keep.
+/// The octets that an application does with a bundle that the store cannot keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reaction {
     ConfirmsBefore,

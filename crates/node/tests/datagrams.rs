@@ -524,7 +524,7 @@ fn an_older_transfer_that_begins_late_does_not_displace_a_newer_one_of_the_same_
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// What arrives is as it was sent, and comes once.
+    /// The octets that arrives is as it was sent, and comes once.
     #[test]
     fn what_arrives_is_unaltered_and_comes_once(
         seed: u64,

@@ -83,7 +83,7 @@ fn delivered(world: &mut World, at: usize, receiver: StreamId) -> usize {
     world.client(at, receiver).received.len()
 }
 
-/// How often each node gave each bundle to each neighbour.
+/// The number of times that each node gave each bundle to each neighbour.
 fn given(world: &World) -> BTreeMap<(usize, String, BundleId), u32> {
     let mut given = BTreeMap::new();
     for (at, machine) in world.machines.iter().enumerate() {
@@ -377,7 +377,7 @@ proptest! {
         for (number, size) in sizes.iter().enumerate() {
             prop_assert!(received.iter().any(|(_, octets)| *octets == payload(number, *size)));
         }
-        // What a session had kept of a transfer is found to have expired when the session has ended.
+        // The octets that a session had kept of a transfer is found to have expired when the session has ended.
         for _ in 0..2 {
             world.pass(Duration::from_secs(3_100));
             world.settle();

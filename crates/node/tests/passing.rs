@@ -216,7 +216,7 @@ fn a_full_store_ends_what_it_passed_on_early() {
     arrives(&mut world, receiver);
 }
 
-/// What is passed on is cut short by each trouble at each moment.
+/// A bundle that is passed on is cut short by each trouble at each moment.
 fn at_any_moment(trouble: impl Fn(&mut World), repair: impl Fn(&mut World)) {
     let mut late = 0;
     for moment in (0..).step_by(7) {
@@ -266,7 +266,7 @@ fn the_source_dies_at_any_moment() {
     at_any_moment(answered, |world| world.start(0));
 }
 
-/// What comes in slowly must not keep a contact from other work.
+/// A bundle that comes in slowly must not keep a contact from other work.
 #[test]
 fn others_get_a_session_of_their_own_while_a_bundle_comes_in_slowly() {
     let (mut world, receiver) = half_way(6, |_, _| ());
@@ -328,7 +328,7 @@ fn a_bundle_that_stands_still_gives_way_where_no_session_can_be_dialled() {
     assert_eq!(world.client(0, receiver).received[1].1, payload(1, LARGE));
 }
 
-/// What happens while large bundles pass.
+/// Events while large bundles pass.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     Crash(usize),
@@ -391,7 +391,7 @@ fn suffer(
             steps(world, count);
         }
         Trouble::Spoil(at) => {
-            // Where parts are kept, nothing but the transport tells that one is damaged.
+            // If parts are kept, nothing but the transport tells that one is damaged.
             let policy = &world.machines[at].config.links[0].policy;
             if policy.resume == Enabled::No {
                 world.spoil(at, at + 1);
@@ -450,7 +450,7 @@ proptest! {
         let sender = world.connect(0, sender);
         world.until("all are answered", |world| world.client(0, sender).responses.len() == sizes.len() + 1);
         let mut wanted = BTreeMap::new();
-        // What left before the store refused it may arrive, and the answer says so.
+        // A bundle that left before the store refused it may arrive, and the answer says so.
         let mut possible = Vec::new();
         for (number, response) in (0_u32..).zip(&world.client(0, sender).responses[1..]) {
             if let Some(head) = &response.bundle_headers {

@@ -171,7 +171,7 @@ fn a_report_waits_no_longer_than_its_bundle_would_live() {
     assert_eq!(told(&mut world, 0, asker).len(), 1);
 }
 
-/// What a crash finds is in the store as with plain reports: told of in the same batch as the deletions.
+/// The octets that a crash finds is in the store as with plain reports: told of in the same batch as the deletions.
 #[test]
 fn reports_that_wait_at_a_crash_are_sent_after_it() {
     let mut world = world(6, |config| config.reports.collect_ms = 3_600_000);

@@ -22,7 +22,7 @@ use world::client::Client;
 
 const LARGE: usize = 600_000;
 
-/// What may come twice with one cut, octets: a segment, the step from one part to the next, and what was on its
+/// The octets that may come twice with one cut: a segment, the step from one part to the next, and what was on its
 /// way.
 const TWICE: u64 = 200_000;
 
@@ -181,7 +181,7 @@ fn a_transfer_that_is_cut_again_and_again_comes_to_its_end() {
     arrives(&mut world, 1, receiver);
 }
 
-/// What was acknowledged outlives the node that acknowledged it.
+/// An acknowledged bundle outlives the node that acknowledged it.
 #[test]
 fn a_receiver_that_dies_has_what_it_acknowledged() {
     for seed in 0..5 {

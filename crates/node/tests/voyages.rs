@@ -941,7 +941,7 @@ fn a_session_that_lost_its_path_in_silence_is_replaced_when_the_network_changes(
     world.pass(Duration::from_millis(300));
     world.handle(0, Event::NetworkChanged);
     let receiver = world.connect(1, Client::new("ipn:2.1", true));
-    // What the lost session had begun is sent again once that is given up.
+    // A bundle that the lost session had begun is sent again once that is given up.
     world.until("all are delivered", |world| {
         delivered(world, 1, receiver) == 20
     });
@@ -997,7 +997,7 @@ fn a_chunk_of_octets_with_many_refused_bundles_does_not_exhaust_the_stack() {
     assert!(node.counters().refused >= 5_000);
 }
 
-/// How many of the received bundles some disk still has: had its node died, their confirmations would not be durable, however many
+/// The number of the received bundles that some disk still has: had its node died, their confirmations would not be durable, however many
 /// were under way.
 fn still_held(world: &World, received: &[(u64, Vec<u8>)]) -> usize {
     let disks = world.machines.iter().map(|machine| &machine.store.kept);
@@ -1075,7 +1075,7 @@ proptest! {
     }
 }
 
-/// What happens to a world in which everything goes wrong that can.
+/// Events in a world in which everything goes wrong that can.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     Crash(usize),
@@ -1185,7 +1185,7 @@ fn suffer(world: &mut World, trouble: Trouble, count: u64, receivers: &mut Recei
             receivers.come(world, false);
             steps(world, count);
             receivers.leave(world);
-            // What was not confirmed was not received.
+            // A bundle that was not confirmed was not received.
             receivers.unsure += receivers.received.len();
             receivers.come(world, true);
         }
@@ -1251,10 +1251,10 @@ proptest! {
         }
         let sender = world.connect(0, sender);
         world.until("all are answered", |world| world.client(0, sender).responses.len() == usize::try_from(count).unwrap() + 1);
-        // What was accepted and does not expire soon must arrive.
+        // A bundle that was accepted and does not expire soon must arrive.
         let mut wanted: BTreeMap<u64, u32> = BTreeMap::new();
         let mut optional: BTreeMap<u64, u32> = BTreeMap::new();
-        // What left before the store refused it may arrive, and the answer says so.
+        // A bundle that left before the store refused it may arrive, and the answer says so.
         let mut possible: Vec<u32> = Vec::new();
         for (number, response) in (0..).zip(&world.client(0, sender).responses[1..]) {
             if let Some(head) = &response.bundle_headers {
@@ -1282,7 +1282,7 @@ proptest! {
             let there: BTreeSet<u64> = now.chain(before.iter().copied()).collect();
             needed.iter().all(|sequence| there.contains(sequence))
         });
-        // Whoever asked may have gone with its node.
+        // The client that asked may have gone with its node.
         world.connect(0, Client::new("ipn:1.5", true));
         world.until("nothing is left", |world| all_empty(world));
         world.settle();

@@ -49,7 +49,7 @@ impl From<Bytes> for Portion {
     }
 }
 
-/// What a key stands for.
+/// The meaning of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
     /// Nothing, or a bundle that is arriving.
@@ -63,18 +63,18 @@ pub(crate) enum Opening {
 /// A bundle that is arriving.
 #[derive(Debug, Default)]
 pub(crate) struct Arriving {
-    /// What has been written, in order.
+    /// The places of octets that have been written, in order.
     pub(crate) extents: Vec<Extent>,
     written: u64,
-    /// What has not.
+    /// Octets that have not been written.
     pending: Vec<Portion>,
     pending_octets: u64,
     reported: u64,
-    /// How many of `extents` the node was told of; `None` where nobody watches.
+    /// The number of `extents` that the node was told of; `None` where nobody watches.
     told: Option<usize>,
     /// Which of `extents` comes first behind the header, for others to share.
     division: usize,
-    /// What came behind gaps, by its position: parts that do not touch each other.
+    /// Octets that came behind gaps, by their position: parts that do not touch each other.
     pub(crate) behind: BTreeMap<u64, Arriving>,
 }
 
@@ -107,7 +107,7 @@ impl Arriving {
         }
     }
 
-    /// How many octets are pending before the first place from which whole blocks can be written as they are, and how many
+    /// The number of octets pending before the first place from which whole blocks can be written as they are, and how many
     /// there are from there to the end of their portion.
     fn blocks(&self, grain: usize) -> Option<(u64, u64)> {
         let mut before = 0;
@@ -140,7 +140,7 @@ impl Arriving {
                 taken.push(portion);
             } else {
                 let first = portion.octets.split_to(index(wanted));
-                // Where much is split off, the rest's is computed if it is wanted.
+                // If much is split off, the rest's is computed when it is wanted.
                 let crc = portion.crc.filter(|_| first.len() < SPLIT_OCTETS);
                 let left = length(portion.octets.len());
                 portion.crc = crc.map(|crc| joined_crc32c(crc32c(&first), crc, left));
@@ -202,7 +202,7 @@ impl Store {
         }
     }
 
-    /// What follows in an arriving bundle lies in records of its own.
+    /// The octets that follow in an arriving bundle get records of their own.
     pub(crate) fn handle_divide(&mut self, key: BundleKey) {
         let Some(mut arriving) = self.take_arriving(key) else {
             return;

@@ -30,7 +30,7 @@ const COMMIT_OCTETS: u64 = 5;
 /// Segments that may be added before this is asked for again.
 const SEGMENTS_MORE: u64 = 8;
 
-/// How far the newest checkpoint has come.
+/// The progress of the newest checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// It is durable and named by a durable superblock.
@@ -221,7 +221,7 @@ impl Store {
 
     /// Has a checkpoint of all so far durable before it returns.
     pub(crate) fn checkpoint_now(&mut self) -> Result<(), Trouble> {
-        // What a checkpoint on its way says may be too old to free anything: it is finished first.
+        // A checkpoint on its way may be too old to free anything: it is finished first.
         while self.progress != Progress::Idle {
             self.sync_once()?;
         }

@@ -13,13 +13,13 @@ const MAGIC: [u8; 8] = *b"DHOWEND\n";
 /// Octets of the note.
 const NOTE_OCTETS: usize = 64;
 
-/// Where the note stands in the 4096 octets of a superblock's copy: in a sector of its own.
+/// The place of the note in the 4096 octets of a superblock's copy: in a sector of its own.
 const NOTE_OFFSET: u64 = 2048;
 
 /// Octets of the note, for comparison with the log's length.
 const NOTE_END: u64 = 64;
 
-/// What a closed log holds.
+/// The end of a closed log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClosingNote {
     /// Number of the checkpoint that the log was opened with or has written since.
@@ -81,7 +81,7 @@ impl ClosingNote {
         disk: &dyn Disk,
     ) -> Result<Option<Self>, DiskError> {
         let size = disk.size()?;
-        // Where the newest superblock is damaged, the note stands beside the older one, which is taken.
+        // If the newest superblock is damaged, the note stands beside the older one, which is taken.
         for number in 0..2 {
             let position = Self::position(number);
             if position + NOTE_END > size {

@@ -52,7 +52,7 @@ pub(crate) struct Compaction {
     keys: Vec<BundleKey>,
 }
 
-/// What reading a record's octets back says of them.
+/// The verdict of reading a record's octets back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// They match their checksums.
@@ -229,7 +229,7 @@ impl Store {
     fn choose_victim(&mut self) -> Option<Compaction> {
         let segments = &self.log.segments;
         let grows = self.grows();
-        // Where the log may grow, a checkpoint need not free what is dead before more is made so.
+        // If the log may grow, a checkpoint need not free dead segments before more are made so.
         let freeing = segments.dead() > 0 && (!grows || segments.dead() * 8 >= segments.len());
         if freeing || !(self.is_short() || self.is_wanting) {
             return None;

@@ -14,7 +14,7 @@ impl Store {
     /// keep, the node is told by `Refused`. False, with nothing added, where only [`Store::commit`] will do.
     #[must_use]
     pub fn defer_sync(&mut self, out: &mut Vec<StoreEvent>) -> bool {
-        // What moved, and what a checkpoint frees, may be written over once it is told of.
+        // Former places of moved bundles, and segments that a checkpoint frees, may be written over once they are told of.
         if self.failure.is_some()
             || !self.replacing.is_empty()
             || self.progress != Progress::Idle

@@ -32,7 +32,7 @@ pub enum OpenError {
     },
 }
 
-/// What kept a record from being written.
+/// The trouble that kept a record from being written.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
     /// No segment is to be had for this purpose; all else is as it was.

@@ -152,7 +152,7 @@ impl Builder<'_> {
         segments
     }
 
-    /// Where a commit's bundle lies; `None` when part of that is no place in the log.
+    /// The place of a commit's bundle; `None` when part of that is no place in the log.
     fn slot(&self, commit: &Commit, bodies: &Bodies, segments: &Segments) -> Option<Slot> {
         let within = |segment: u32, offset: u32, octets: u64| {
             let end = u64::from(offset).checked_add(octets)?;

@@ -47,7 +47,7 @@ enum Staged {
 struct Head {
     segment: u32,
     generation: u64,
-    /// Where the next record goes.
+    /// The place of the next record.
     offset: u32,
     /// No record goes further.
     limit: u32,
@@ -58,7 +58,7 @@ struct Head {
     summary_entries: u64,
 }
 
-/// Where a record went.
+/// The place of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Appended {
     pub(crate) segment: u32,
@@ -128,7 +128,7 @@ impl Log {
         Ok(read.into())
     }
 
-    /// Where the next record goes, as far as one fits there.
+    /// The place of the next record, as far as one fits there.
     pub(crate) fn place(&self) -> Place {
         self.head
             .as_ref()

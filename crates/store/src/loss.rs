@@ -1,4 +1,4 @@
-//! What was once durable and is not there any more when a store is opened (docs/store-format.md 9).
+//! Losses: parts that were once durable and are not there when a store is opened (docs/store-format.md 9).
 
 use dhow_bundle::BundleId;
 
@@ -7,14 +7,14 @@ use crate::wire::length;
 /// Places of damage that are told of one by one, at most: an operator reads them, and a disk can have millions.
 pub const LOST_PLACES_MAX: usize = 256;
 
-/// What is lost of what was once durable.
+/// The loss of parts that were once durable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
     /// Bundles that are lost.
     pub bundles: u64,
-    /// How sure that number is.
+    /// The certainty of that number.
     pub count: Count,
-    /// Where the damage is and whom it hit, at most [`LOST_PLACES_MAX`] of them.
+    /// The places of the damage, with the bundles that it hit, at most [`LOST_PLACES_MAX`] of them.
     pub places: Vec<LostPlace>,
     /// Places of damage that [`Loss::places`] had no room for.
     pub places_unlisted: u64,
@@ -22,7 +22,7 @@ pub struct Loss {
     pub early_end: Option<EarlyEnd>,
 }
 
-/// How sure a number of lost bundles is.
+/// The certainty of a number of lost bundles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Count {
     /// So many.
@@ -37,13 +37,13 @@ pub enum Count {
 pub struct LostPlace {
     /// The bundle, when its commit record can be read.
     pub id: Option<BundleId>,
-    /// Where the damaged record or stretch begins, in octets from the log's start.
+    /// The first octet of the damaged record or stretch, from the log's start.
     pub position: u64,
-    /// What is wrong there.
+    /// The damage there.
     pub cause: Cause,
 }
 
-/// What is wrong at a place of the log.
+/// The damage at a place of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A bundle's commit record fails its checksum.
@@ -59,7 +59,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// What is wrong, in a few words.
+    /// The damage, in a few words.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Cause {
 pub struct EarlyEnd {
     /// End of the last record that can be read.
     pub found: u64,
-    /// Where the log is known to have reached.
+    /// The place that the log is known to have reached.
     pub expected: u64,
 }
 

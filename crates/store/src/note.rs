@@ -16,7 +16,7 @@ use crate::wire::{Reader, SharedEndpoints};
 pub(crate) struct Replacing {
     pub(crate) key: BundleKey,
     pub(crate) former: Slot,
-    /// What the former one holds, and goes with it; of a bundle that was moved its readers keep that.
+    /// The references of the former one, which go with it; none of a bundle that was moved, since its readers keep them.
     pub(crate) references: Vec<Reference>,
 }
 

@@ -1,4 +1,4 @@
-//! What must hold for any octets that are opened as a log: the fuzz target and the replay of its corpus share it.
+//! Invariants for any octets that are opened as a log: the fuzz target and the replay of its corpus share it.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ pub fn sample_log() -> Vec<u8> {
     disk.octets()
 }
 
-/// Where the records of a log begin, with their headers.
+/// The places of the records of a log, with their headers.
 fn records(log: &[u8], layout: Layout) -> Vec<(u64, Header)> {
     let mut found = Vec::new();
     let mut position = SEGMENTS_START;

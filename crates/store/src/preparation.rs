@@ -17,7 +17,7 @@ const ZERO_OCTETS: u32 = 64 * 1024;
 
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// How much of the segment after the log's last has been written with zeros.
+/// The part of the segment after the log's last that has been written with zeros.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Prepared {
     segment: u32,
@@ -33,7 +33,7 @@ impl Store {
     }
 
     /// Takes one step of what makes later batches cheaper, for when there is nothing else to do: a checkpoint on its way goes
-    /// on, or at most a mebioctet of the segments that come next is written with zeros, durably. What stops it is no failure
+    /// on, or at most a mebioctet of the segments that come next is written with zeros, durably. A disk that stops it is no failure
     /// of the store, but nothing more is prepared then.
     pub fn prepare(&mut self) {
         if !self.is_preparable() {

@@ -19,7 +19,7 @@ impl StoreReader {
         Self { disk }
     }
 
-    /// Fills `out` with the octets from `skip` of an extent on. What goes beyond the extent is not asked of the
+    /// Fills `out` with the octets from `skip` of an extent on. Octets beyond the extent are not asked of the
     /// disk and left alone; the number of octets filled comes back.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use crate::wire::index;
 /// Octets of a record's header.
 pub(crate) const HEADER_OCTETS: u32 = 32;
 
-/// Where the first segment begins: after the two superblocks.
+/// The place of the first segment: after the two superblocks.
 pub(crate) const SEGMENTS_START: u64 = 8192;
 
 /// The place of the generation in a header, in eight octets.
@@ -16,7 +16,7 @@ pub(crate) const GENERATION_AT: usize = 8;
 /// Records begin at multiples of this.
 pub(crate) const ALIGNMENT: u32 = 8;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Segment,

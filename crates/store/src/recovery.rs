@@ -27,7 +27,7 @@ const REMEMBERED_OCTETS: u64 = 64;
 /// Sequence numbers that are passed over where a reservation may be lost: more than any node gives out meanwhile.
 const DOUBTFUL_SEQUENCES: u64 = 1 << 32;
 
-/// What a store held when it was opened.
+/// The content of a store when it was opened.
 #[derive(Debug)]
 pub struct Recovered {
     /// The committed bundles in the order in which they were stored; their keys are 0, 1, 2, ….
@@ -38,7 +38,7 @@ pub struct Recovered {
     pub reserved_sequence: u64,
     /// Identifiers of removed bundles with their expiries, oldest first.
     pub removed: Vec<(BundleId, DtnTime)>,
-    /// What was once durable and is not there any more.
+    /// The durable parts that are lost.
     pub loss: Loss,
     /// Octets at the log's end that a crash left torn or unacknowledged, and that were cut.
     pub torn_octets: u64,

@@ -13,7 +13,7 @@ const FRAME_OCTETS: usize = 16;
 pub(crate) struct Removed {
     /// Entries one after the other: octets of the identifier, expiry, the identifier as it stands in the log.
     entries: Vec<u8>,
-    /// Where the oldest entry begins: before it are dropped ones.
+    /// The place of the oldest entry: before it are dropped ones.
     start: usize,
     count: usize,
     octets: u64,

@@ -1,4 +1,4 @@
-//! What the records of a log amount to when they are taken in order.
+//! The state to which the records of a log amount when they are taken in order.
 
 use std::collections::BTreeMap;
 

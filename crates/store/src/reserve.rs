@@ -347,7 +347,7 @@ impl Store {
         free || self.octets_for_bundles() <= u64::from(self.next_octets())
     }
 
-    /// What is due after a batch: a checkpoint, and part of a move.
+    /// The upkeep that is due after a batch: a checkpoint, and part of a move.
     pub(crate) fn upkeep(&mut self) -> Result<(), Trouble> {
         let (dead, all) = (self.log.segments.dead(), self.log.segments.len());
         let worth = dead > 0 && (dead * 8 >= all || !self.grows()) && all >= RING_MIN;
@@ -422,9 +422,9 @@ impl Store {
 
     /// Tries to work again.
     pub(crate) fn restart(&mut self) {
-        // What was deleted is in the checkpoint.
+        // The checkpoint has the deletions.
         self.deletions.clear();
-        // What waits is true once the checkpoint is named, not when its records are synced.
+        // Events that wait are true once the checkpoint is named, not when its records are synced.
         let waiting = std::mem::take(&mut self.waiting);
         let established = self.establish();
         self.waiting = waiting;

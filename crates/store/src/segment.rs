@@ -1,6 +1,6 @@
 //! The log's segments: what each holds, and which may be written over (docs/store-format.md 7).
 
-/// What a segment is used for.
+/// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Usage {
     /// Nothing in it is needed.
@@ -115,7 +115,7 @@ impl Segment {
         }
     }
 
-    /// How many commit records are live bundles'.
+    /// The number of commit records of live bundles.
     pub(crate) fn live_commits(&self) -> u32 {
         self.live_commits
     }
@@ -161,7 +161,7 @@ impl Segment {
     }
 }
 
-/// What becomes of a commit record.
+/// The fate of a commit record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Live,
@@ -244,7 +244,7 @@ impl Segments {
     /// Begins a new use of a segment.
     pub(crate) fn begin(&mut self, segment: u32, generation: u64) {
         self.newest = self.newest.max(generation);
-        // What is written there from now on is wanted.
+        // Octets that are written there from now on are wanted.
         self.emptied.retain(|emptied| *emptied != segment);
         if let Some(segment) = self.at_mut(segment) {
             segment.begin(generation);

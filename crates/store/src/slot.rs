@@ -8,7 +8,7 @@ use crate::record::{HEADER_OCTETS, Layout, record_octets};
 use crate::segment::Reference;
 use crate::wire::index;
 
-/// Where a committed bundle lies.
+/// The place of a committed bundle.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     /// The segment of its commit record.
@@ -19,7 +19,7 @@ pub(crate) struct Slot {
     pub(crate) payload: u32,
     /// Octets of the commit record's body.
     pub(crate) body: u32,
-    /// What comes before the octets in the commit record: a large bundle's.
+    /// The octets before those in the commit record: a large bundle's.
     pub(crate) before: Option<Box<Before>>,
 }
 
@@ -54,7 +54,7 @@ impl Slot {
         }
     }
 
-    /// What the bundle holds in the segments.
+    /// The references of the bundle to segments.
     pub(crate) fn references<'a>(
         &'a self,
         layout: &Layout,
@@ -72,7 +72,7 @@ impl Slot {
     }
 }
 
-/// What an extent outside a commit record holds.
+/// The reference of an extent outside a commit record.
 pub(crate) fn reference(layout: &Layout, extent: &Extent) -> Reference {
     let segment = layout
         .locate(extent.offset)

@@ -38,7 +38,7 @@ pub enum Durability {
     Memory,
 }
 
-/// How a store is laid out and bounded.
+/// The layout and the bounds of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Octets of a segment of a new log: a multiple of 4096 from 65536 to 1073741824. An existing log keeps its own.
@@ -108,7 +108,7 @@ pub struct Store {
     /// Bundles refused while they were arriving, until the node has abandoned them.
     pub(crate) refused: BTreeMap<BundleKey, dhow_bundle::storage::StoreRefusal>,
     pub(crate) deletions: Deletions,
-    /// What deletions will let go of once they are durable.
+    /// References that deletions will let go of once they are durable.
     pub(crate) releases: Vec<Reference>,
     /// Former places of moved bundles, until the node has released them.
     pub(crate) moved: BTreeMap<BundleKey, Vec<Reference>>,

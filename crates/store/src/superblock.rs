@@ -53,7 +53,7 @@ pub(crate) struct Superblock {
     version: u32,
 }
 
-/// What stands at a log's start.
+/// The finding at a log's start.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A store.

@@ -18,7 +18,7 @@ use crate::wire::{Reader, index};
 /// Octets of a payload checked at a time.
 const CHECK_OCTETS: u64 = 1024 * 1024;
 
-/// Where a tail begins.
+/// The place at which a tail begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// At the log's first segment: no checkpoint was made yet.
@@ -50,12 +50,12 @@ struct Unchecked {
     crc: u32,
 }
 
-/// Where no valid record follows.
+/// A place at which no valid record follows.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     place: Place,
     segment: u32,
-    /// What is lost here if it is before the durable place, and not told of by the records.
+    /// The loss here if it is before the durable place, and not told of by the records.
     cause: Option<Cause>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Tail {
     unchecked: Vec<Unchecked>,
     gaps: Vec<Gap>,
     durable: Place,
-    /// Where the log ended when it was closed.
+    /// The end of the log when it was closed.
     closed: Place,
     /// End of each valid record from the durable place on, for the count of what is cut.
     ends: Vec<(Place, u64)>,

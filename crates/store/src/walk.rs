@@ -75,7 +75,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// What a walk comes upon.
+/// A finding of a walk.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// A record with an intact header and body.

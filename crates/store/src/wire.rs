@@ -75,8 +75,8 @@ fn put_instance(out: &mut Vec<u8>, id: &BundleId) {
     }
 }
 
-/// Writes what is kept about bundles. What those of one flow have in common is put together once, and copied from then on:
-/// it is most of the fields.
+/// Writes what is kept about bundles. The fields that bundles of one flow have in common are put together once, and copied from then on:
+/// they are most of the fields.
 #[derive(Debug, Default)]
 pub(crate) struct Envelope {
     common: Option<Common>,

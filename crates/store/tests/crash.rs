@@ -256,7 +256,7 @@ impl World {
                 self.handle();
                 self.commit();
                 let octets = self.disk.octets();
-                // What a failed store could not cut off yet is cut by the next opening.
+                // A record that a failed store could not cut off yet is cut by the next opening.
                 let failed = self.store.failure().is_some();
                 let disk = FaultyDisk::with_octets(octets).with_grain(self.disk.grain());
                 self.reopen(Arc::new(disk), failed);
@@ -462,7 +462,7 @@ impl World {
                 "lost: {entry:?}"
             );
         }
-        // What was under way and did not come back is gone for good.
+        // A bundle that was under way and did not come back is gone for good.
         for number in self.sent.keys() {
             if !numbers.contains(number) {
                 self.gone.insert(*number);

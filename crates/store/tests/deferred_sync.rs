@@ -58,7 +58,7 @@ fn promises_come_without_a_sync_and_a_commit_makes_them_durable() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-    /// What was durable at the last sync is there after any crash, and every bundle that is there is whole.
+    /// A bundle that was durable at the last sync is there after any crash, and every bundle that is there is whole.
     #[test]
     fn a_crash_takes_back_nothing_that_a_sync_covered(
         rounds in prop::collection::vec((1_u32..20, prop::bool::ANY), 1..20),

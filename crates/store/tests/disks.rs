@@ -54,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the log is to hold; `None` where nobody may rely on anything.
+/// The octets that the log is to hold; `None` where nobody may rely on any.
 struct Model(Vec<Option<u8>>);
 
 impl Model {

@@ -149,7 +149,7 @@ fn a_full_store_refuses_a_note_and_keeps_the_one_before() {
         }
     }
     assert!(refused > 0, "some had no room");
-    // What is full is emptied all the same.
+    // A full store is emptied all the same.
     for key in 0..kept / 2 {
         delete(&mut store, key);
         events(&mut store);

@@ -1,4 +1,4 @@
-//! How the log is used again: what a stream of bundles that come and go takes, and what is copied for it.
+//! The reuse of the log: the room that a stream of bundles that come and go takes, and the copies made for it.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

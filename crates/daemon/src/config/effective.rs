@@ -21,7 +21,7 @@ const SECRETS: [(&str, &str); 2] = [("admin", "token"), ("measure", "token")];
 /// Stands for a secret.
 const NOT_SHOWN: &str = "(not shown)";
 
-/// Every setting of a node, by section and key. What follows from the machine or from other keys is worked out; what is not set and has no
+/// Every setting of a node, by section and key. A value that follows from the machine or from other keys is worked out; one that is not set and has no
 /// value is null, as is a section that is not there and could not be. Secrets are not shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effective {
@@ -106,7 +106,7 @@ impl Effective {
         self.put(section, number, "window", policy.window_octets);
     }
 
-    /// What means nothing has no value.
+    /// A key that means nothing has no value.
     fn clear(&mut self, section: &str, number: usize, transport: Transport) {
         for key in meaningless(section, transport) {
             self.put(section, number, key, Value::Null);

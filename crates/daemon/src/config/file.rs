@@ -28,9 +28,9 @@ const FILE_OCTETS_MAX: u64 = 4 << 20;
 /// A node file, checked.
 #[derive(Clone, Debug)]
 pub struct NodeFile {
-    /// Where it was read from.
+    /// The path from which it was read.
     pub path: PathBuf,
-    /// What the node is told; its seed is 0 and its contact table empty until the node runs ([`NodeFile::contacts`]).
+    /// The node's configuration; its seed is 0 and its contact table empty until the node runs ([`NodeFile::contacts`]).
     pub node: Config,
     /// Which clock the node trusts.
     pub clock: ClockSetting,
@@ -48,11 +48,11 @@ pub struct NodeFile {
     pub admin: Option<AdminSettings>,
     /// Addresses to listen on, by position in the node's listeners.
     pub listen: Vec<ListenSettings>,
-    /// Where links connect, by position in the node's links.
+    /// The addresses to which links connect, by position in the node's links.
     pub dial: Vec<DialSettings>,
     /// Certificate, key and authorities, if any.
     pub tls: Option<TlsSettings>,
-    /// What the node measures of itself, if anything.
+    /// The measurements that the node makes of itself, if any.
     pub measure: Option<MeasureSettings>,
 }
 
@@ -100,35 +100,35 @@ pub struct StoreSettings {
 pub struct AdminSettings {
     /// The address.
     pub tcp: String,
-    /// What every request must carry.
+    /// The token that every request must carry.
     pub token: String,
 }
 
-/// Where a link connects.
+/// The address to which a link connects.
 #[derive(Clone, Debug)]
 pub struct DialSettings {
-    /// What it connects over.
+    /// The service over which it connects.
     pub transport: Transport,
     /// Host name or address, without brackets.
     pub host: String,
     /// TCP or UDP port.
     pub port: u16,
-    /// How long an attempt may take.
+    /// The longest duration of an attempt.
     pub timeout: Duration,
-    /// How long it is at most until the next attempt while nothing answers.
+    /// The longest time until the next attempt while nothing answers.
     pub retry: Duration,
     /// Parallel sessions.
     pub sessions: u8,
-    /// How long a connection is idle before its path is probed; zero for never.
+    /// The time for which a connection is idle before its path is probed; zero for never.
     pub path_check: Duration,
-    /// How long sent octets may stay unacknowledged by the peer's TCP; zero for the system's own bound.
+    /// The time for which sent octets may stay unacknowledged by the peer's TCP; zero for the system's own bound.
     pub stall_timeout: Duration,
 }
 
-/// Where neighbours connect, or send datagrams.
+/// The address to which neighbours connect, or send datagrams.
 #[derive(Clone, Debug)]
 pub struct ListenSettings {
-    /// What they connect over.
+    /// The service over which they connect.
     pub transport: Transport,
     /// Host name or address, without brackets.
     pub host: String,
@@ -336,7 +336,7 @@ fn read_store(
     store: &Entries,
     memory: &Memory,
 ) -> Result<StoreSettings, FileError> {
-    /// What the store's format allows, octets.
+    /// The range that the store's format allows, octets.
     const SEGMENT_OCTETS: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
     let segment_octets = store.size("segment");
     if segment_octets

@@ -30,7 +30,7 @@ pub const POINTS: &[&str] = &[
 
 const U32_MAX: i64 = 0xffff_ffff;
 
-/// What a listener's and a link's sessions may do.
+/// The octets that a listener's and a link's sessions may do.
 const POLICY: &[Key] = &[
     with_default(
         "stall_timeout",

@@ -1,4 +1,4 @@
-//! What a node file cannot mean: values that are each of their kind and contradict one another.
+//! The octets that a node file cannot mean: values that are each of their kind and contradict one another.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -168,7 +168,7 @@ fn check_routes(document: &Document<'_>, own: &[NodeId]) -> Result<(), FileError
                 )
                 .with_hint("'via' is the name of a [[link]] or the node ID of a neighbour; bundles to this node need no route"));
         }
-        // What is no pattern was refused before.
+        // A text that is no pattern was refused before.
         let Ok(pattern) = to.parse::<EidPattern>() else {
             continue;
         };
@@ -188,7 +188,7 @@ fn check_routing(document: &Document<'_>) -> Result<(), FileError> {
     let mut seen: BTreeMap<EidPattern, usize> = BTreeMap::new();
     for entries in document.all("routing") {
         let to = entries.text("to").unwrap_or_default();
-        // What is no pattern was refused before.
+        // A text that is no pattern was refused before.
         let Ok(pattern) = to.parse::<EidPattern>() else {
             continue;
         };

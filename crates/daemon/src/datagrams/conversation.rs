@@ -72,7 +72,7 @@ pub struct Conversation {
     outgoing: Outgoing,
 }
 
-/// How a batch ended.
+/// The end of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
     /// All of it left, or was refused for good.

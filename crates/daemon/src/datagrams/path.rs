@@ -16,7 +16,7 @@ const HEADERS_V6: u32 = 40 + 8;
 /// The way to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Where it leads.
+    /// The address to which it leads.
     pub to: SocketAddr,
     /// The address of this machine that it begins at.
     pub own: IpAddr,

@@ -1,4 +1,4 @@
-//! Who is at which address: the peers of links, and strangers.
+//! The peers of links, and strangers, by their addresses.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -24,10 +24,10 @@ use crate::streams::rest::rest;
 /// System calls before the others of the thread get their turn.
 const CALLS_PER_TURN: usize = 8;
 
-/// How often it is asked whether the node takes datagrams again, which wait in the socket meanwhile.
+/// The interval at which the node is asked whether it takes datagrams again, which wait in the socket meanwhile.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How long the datagrams of a link to which no way led wait until it has a conversation: the system says so some turns later.
+/// The time that the datagrams of a link to which no way led wait until it has a conversation: the system says so some turns later.
 const RETURN_WAIT: Duration = Duration::from_millis(50);
 
 /// Wait after a socket failed.

@@ -77,7 +77,7 @@ impl DatagramSocket {
         })
     }
 
-    /// Where it is bound.
+    /// The address to which it is bound.
     #[must_use]
     pub const fn local(&self) -> SocketAddr {
         self.local

@@ -1,7 +1,7 @@
 //! Contact plans as other programs write them: which node can reach which, when, how fast and how far away.
 //!
 //! A [`Plan`] has its lines as they are written, each of one direction, with nodes by number and times from the plan's beginning.
-//! What becomes of them is for others: links of a network that is simulated, or the contact table of a node.
+//! The use of them is for others: links of a network that is simulated, or the contact table of a node.
 //!
 //! ```
 //! use std::path::Path;
@@ -109,7 +109,7 @@ pub struct Contact {
     pub rate: Option<u64>,
 }
 
-/// How far one node is from another for some time.
+/// The distance of one node from another for some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The line that says it, from 1.

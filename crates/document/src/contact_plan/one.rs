@@ -1,7 +1,7 @@
 //! The ONE's connectivity traces: lines of `SECONDS CONN NODE NODE up` and `… down`.
 //!
 //! The ONE counts its hosts from 0 and may write a word before the number (`p0`). No node has the number 0 (it is that of the local node):
-//! see [`Plan::counted_from_1`]. Who is connected can send, so that each connection is a contact in both directions.
+//! see [`Plan::counted_from_1`]. Both ends of a connection can send, so that each is a contact in both directions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,7 +35,7 @@ type Up = (usize, Duration);
 #[derive(Default)]
 struct Trace {
     plan: Plan,
-    /// Who is connected, the lower number first.
+    /// The nodes that are connected, the lower number first.
     up: BTreeMap<(u32, u32), Up>,
     /// The time of the last line.
     last: Duration,

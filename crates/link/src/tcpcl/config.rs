@@ -1,10 +1,10 @@
-//! What a session is told when it begins.
+//! The configuration of a session.
 
 use core::time::Duration;
 
 use dhow_bundle::{NodeId, Reading};
 
-/// Who opened the TCP connection (RFC 9174 2.1).
+/// The side that opened the TCP connection (RFC 9174 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// We dialled.
@@ -39,7 +39,7 @@ pub enum IdentityPolicy {
     Unauthenticated,
 }
 
-/// What a session offers, asks for and puts up with.
+/// The offers, demands and tolerances of a session.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Our node ID.
@@ -57,7 +57,7 @@ pub struct Config {
     pub segment_length: u64,
     /// Whether to use TLS. Default `Never`, since a session cannot know whether its driver can.
     pub tls: TlsPolicy,
-    /// What the peer's certificate must prove. Default `NodeId`.
+    /// The identity that the peer's certificate must prove. Default `NodeId`.
     pub identity: IdentityPolicy,
     /// The only node that is welcome; any when `None` (the default).
     pub expected_peer: Option<NodeId>,
@@ -66,15 +66,15 @@ pub struct Config {
     /// End the session when a transfer that has begun to come has come no further for so long, though octets of it were
     /// wanted; `None` (the default) for never.
     pub transfer_timeout: Option<Duration>,
-    /// How long all from the connection to the peer's `SESS_INIT` may take, TLS included. Default
+    /// The time that all from the connection to the peer's `SESS_INIT` may take, TLS included. Default
     /// 10 s; RFC 9174 4.1 asks for at most 60 s.
     pub negotiation_timeout: Duration,
-    /// How long an ending session waits without any octet moving. Default 10 s.
+    /// The time that an ending session waits without any octet moving. Default 10 s.
     pub termination_timeout: Duration,
     /// Whether what we acknowledge of a transfer that fails is kept as a fragment, and we go on behind
     /// what such a peer acknowledged (docs/tcpcl-extensions.md). Default false: it is the node that keeps.
     pub keeps_prefixes: bool,
-    /// How imperfect the peer may be. Default `Strict`.
+    /// The strictness with which the peer is read. Default `Strict`.
     pub reading: Reading,
     /// Incoming transfers and runs of equal segments that may wait for the node's acknowledgment; the
     /// session asks for no more octets at half of it and ends at all of it. Default 65,536: 100-octet

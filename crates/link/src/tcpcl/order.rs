@@ -12,7 +12,7 @@ pub(super) struct TransferOrder<T> {
     entries: VecDeque<Entry<T>>,
     /// Sequence number of the first entry: how many have left the queue.
     first: u64,
-    /// How many entries at the front are numbered one after another; the rest is in `index`.
+    /// The number of entries at the front that are numbered one after another; the rest is in `index`.
     consecutive: usize,
     index: BTreeMap<TransferId, u64>,
 }

@@ -8,7 +8,7 @@ use dhow_bundle::storage::{Extent, Piece};
 /// Octets of one piece of zeros; a segment of 1 MiB takes 16.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// What is there of the transfers that are to be sent, in their order: those that have left take no room.
+/// The octets of transfers that are to be sent, in their order: those that have left take no room.
 #[derive(Debug)]
 pub(super) struct Supplies {
     waiting: VecDeque<Supply>,
@@ -45,7 +45,7 @@ impl Supplies {
 pub(super) struct Supply {
     /// The front; where it is empty, so is all behind it.
     first: Option<Piece>,
-    /// What follows it; where it is empty, so is all behind it.
+    /// The octets that follow it; if it is empty, so is all behind it.
     second: Option<Piece>,
     more: VecDeque<Piece>,
     /// Octets ever supplied.

@@ -1,4 +1,4 @@
-//! What a session waits for, and until when.
+//! The events that a session waits for, and until when.
 
 use core::time::Duration;
 

@@ -91,7 +91,7 @@ impl<'a> Writer<'a> {
 
     fn reserve(&mut self, octets: usize) {
         if !self.heads.has(octets) {
-            // What is written goes out as it is: more room behind it would mean copying it.
+            // Written octets go out as they are: more room behind it would mean copying it.
             self.flush();
             self.heads.reserve(octets);
         }

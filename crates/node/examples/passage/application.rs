@@ -71,12 +71,12 @@ impl Reader {
         }
     }
 
-    /// What it says now.
+    /// Octets that it says now.
     pub fn take_octets(&mut self) -> Bytes {
         self.to_node.split().freeze()
     }
 
-    /// What the node says.
+    /// Octets that the node says.
     pub fn hear(&mut self, mut octets: Bytes) {
         if self.preface == Preface::Magic {
             self.preface = Preface::Welcome;

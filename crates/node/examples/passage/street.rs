@@ -14,13 +14,13 @@ use crate::host::{Counting, Host};
 /// Octets that a host reads from a connection at a time: what a busy socket gives.
 const CHUNK_OCTETS: usize = 64 << 10;
 
-/// What a round of everything takes, so that timers run and timestamps differ.
+/// The octets that a round of everything takes, so that timers run and timestamps differ.
 const ROUND: Duration = Duration::from_micros(500);
 
 /// When the street begins, on the wall clock.
 const EPOCH_MS: u64 = 800_000_000_000;
 
-/// Who is at the other end of a stream.
+/// The program at the other end of a stream.
 enum Other {
     Host { at: usize, stream: StreamId },
     Application(Option<Reader>),
@@ -31,7 +31,7 @@ struct End {
     at: usize,
     stream: StreamId,
     other: Other,
-    /// What it has not read yet.
+    /// Octets that it has not read yet.
     unread: VecDeque<Bytes>,
 }
 
@@ -146,7 +146,7 @@ impl Street {
         );
     }
 
-    /// What one end has to write lies before the other.
+    /// The octets that one end has to write lie before the other.
     fn write(&mut self, place: usize) {
         let now = now(self.monotonic);
         let End {

@@ -141,7 +141,7 @@ impl Datagrams {
         self.translate_all(now);
     }
 
-    /// What happened since the last call.
+    /// The next event since the last call.
     pub(crate) fn poll_event(&mut self) -> Option<LinkEvent> {
         self.events.pop_front()
     }
@@ -156,7 +156,7 @@ impl Datagrams {
         core::mem::replace(&mut self.refused, 0)
     }
 
-    /// What becomes of a bundle when its last datagram has left.
+    /// The fate of a bundle when its last datagram has left.
     pub(crate) const fn on_sent(&self) -> OnSent {
         self.on_sent
     }
@@ -231,7 +231,7 @@ impl Datagrams {
         (offset, octets): (u64, Bytes),
         total: Option<u64>,
     ) {
-        // What the node has refused may still come: of a transfer that has begun and is not here.
+        // Octets that the node has refused may still come: of a transfer that has begun and is not here.
         if transfer >= self.next {
             self.next = TransferId(transfer.0.saturating_add(1));
             self.transfers.insert(transfer, Coming::default());
@@ -257,7 +257,7 @@ impl Datagrams {
         self.give_early(transfer, total);
     }
 
-    /// What has come early of a transfer, as far as it is the next.
+    /// The octets of a transfer that came early and are the next.
     fn give_early(&mut self, transfer: TransferId, total: Option<u64>) {
         while let Some(coming) = self.transfers.get_mut(&transfer)
             && let Some(octets) = coming.next_early()

@@ -126,7 +126,7 @@ impl Layer {
         self.session().is_none_or(Session::holds_unverified)
     }
 
-    /// What passed over a link over datagrams, where it is one.
+    /// The counts of a link over datagrams, where it is one.
     pub(crate) fn datagram_counts(&self) -> Option<DatagramCounts> {
         match self {
             Self::Stream(_) => None,

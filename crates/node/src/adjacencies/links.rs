@@ -17,7 +17,7 @@ use crate::driver::{Carrier, StreamId};
 /// begun while the path was away may be answered late or never, and must not be waited for.
 const ATTEMPTS_BESIDE: u8 = 31;
 
-/// How soon an attempt that nothing has answered is followed by another.
+/// The time after which an attempt that nothing has answered is followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
     /// After the longest delay.
@@ -38,7 +38,7 @@ enum Dialect {
     Only3,
 }
 
-/// What a link speaks with its peer.
+/// The convergence layer that a link speaks with its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tongue {
     Tcpcl(Version),
@@ -106,7 +106,7 @@ impl Link {
         self.next_attempt.is_some_and(|at| at <= now)
     }
 
-    /// How many connections should be dialled now, also beside attempts that nothing has answered.
+    /// The number of connections that should be dialled now, also beside attempts that nothing has answered.
     pub(crate) fn dials_wanted(&mut self, now: Instant, jitter: u64) -> u8 {
         if !self.is_due(now) {
             return 0;
@@ -215,7 +215,7 @@ impl Link {
         }
     }
 
-    /// What is spoken now.
+    /// The convergence layer that is spoken now.
     pub(crate) fn tongue(&self) -> Tongue {
         let is_3 = match self.config.protocol {
             Protocol::Tcpcl4 => false,
@@ -338,7 +338,7 @@ pub(crate) fn told(version: Version, answered: Option<Version>, reason: &DownRea
     }
 }
 
-/// What becomes of a connection that a dial led to.
+/// The fate of a connection that a dial led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Welcome {
     /// It is a session of the link.
@@ -443,7 +443,7 @@ mod tests {
         assert_eq!(link.dials_wanted(now, 0), 0);
         link.hurry(now);
         assert_eq!(link.dials_wanted(now, 0), 1);
-        // What goes out in the first moments may be lost: the next follows soon, not after a second.
+        // Datagrams of the first moments may be lost: the next follow soon, not after a second.
         let soon = now + Duration::from_millis(50);
         assert_eq!(link.dials_wanted(soon, 0), 1);
     }

@@ -321,7 +321,7 @@ impl Adjacencies {
         neighbour.is_some_and(|it| it.session.keeps_sent()) && !planted(Mutant::KeptIsForgotten)
     }
 
-    /// What becomes of a transfer matters no more.
+    /// The fate of a transfer matters no more.
     pub(crate) fn disown_transfer(&mut self, stream: StreamId, transfer: TransferId) {
         let mut neighbour = self.neighbours.get_mut(&stream);
         let outgoing = neighbour.as_mut().and_then(|it| it.closed(transfer));

@@ -34,9 +34,9 @@ pub(crate) struct Neighbour {
     pub(crate) since: Option<Instant>,
     /// When octets last came.
     pub(crate) heard: Instant,
-    /// What the node has counted of its early octets.
+    /// The part of its early octets that the node has counted.
     pub(crate) early_octets: u64,
-    /// What follows if its path turns out to be lost.
+    /// The consequence if its path turns out to be lost.
     pub(crate) if_lost: IfLost,
     /// The peer's node ID among the endpoints, once established; for a stranger, who never is, the null endpoint.
     pub(crate) peer: Option<EndpointIndex>,
@@ -45,7 +45,7 @@ pub(crate) struct Neighbour {
     pub(crate) receptions: BTreeMap<TransferId, Reception>,
     /// The transfer that began last whose octets are not verified by the peer.
     pub(crate) unverified: Option<TransferId>,
-    /// What is being sent, by transfer.
+    /// The bundles that are being sent, by transfer.
     outgoing: Series<Outgoing>,
     /// Octets by which the window is charged for these.
     outgoing_octets: u64,
@@ -86,7 +86,7 @@ pub(crate) struct Neighbour {
     pub(crate) octets_received: u64,
 }
 
-/// What follows for an accepted session whose path is lost and that nothing has replaced.
+/// The consequence for an accepted session whose path is lost and that nothing has replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfLost {
     /// It may come back by itself.
@@ -207,7 +207,7 @@ impl Neighbour {
         }
     }
 
-    /// How this neighbour's bundles are read.
+    /// The strictness with which this neighbour's bundles are read.
     pub(crate) fn reading(&self) -> Reading {
         reading(self.policy.reading)
     }
@@ -374,7 +374,7 @@ impl Neighbour {
         !self.session.is_datagrams() && (self.link.is_some() || self.in_flight > 0)
     }
 
-    /// What was acknowledged of a transfer that fails stays where it is, in both directions.
+    /// The octets of a failed transfer that were acknowledged stay at the receiver, in both directions.
     pub(crate) fn keeps_prefixes(&self) -> bool {
         self.parameters.as_ref().is_some_and(|it| it.keeps_prefixes)
     }
@@ -394,7 +394,7 @@ fn reading(policy: ReadingPolicy) -> Reading {
     }
 }
 
-/// How a session of TCPCL behaves.
+/// The configuration of a session of TCPCL.
 pub(crate) fn session_config(node_id: NodeId, policy: &SessionPolicy) -> tcpcl::Config {
     let mut config = tcpcl::Config::new(node_id);
     config.keepalive_s = policy.keepalive_s;

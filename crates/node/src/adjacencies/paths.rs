@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use dhow_bundle::Now;
 use dhow_link::stream::LinkCommand;
 
-/// Who looks after the paths of sessions that have nothing under way.
+/// The rules for the paths of sessions that have nothing under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdlePaths {
     /// The node asks.

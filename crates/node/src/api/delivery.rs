@@ -49,12 +49,12 @@ pub(super) struct Deliveries {
     /// Deliveries that may be unconfirmed at a time.
     window: usize,
     waiting: VecDeque<Delivery>,
-    /// What is left to send of the newest unconfirmed delivery; empty between deliveries.
+    /// The part of the newest unconfirmed delivery that is not sent yet; empty between deliveries.
     leaving: VecDeque<Piece>,
     /// In the order in which they left.
     unconfirmed: VecDeque<DeliveryId>,
     spelling: DeliveryEncoding,
-    /// Where heads are written, one behind the other.
+    /// The buffer in which heads are written, one behind the other.
     heads: SmallBuffer,
 }
 

@@ -1,4 +1,4 @@
-//! How the messages that go with every single bundle are spelt: the same octets as those of
+//! The encoding of the messages that go with every single bundle: the same octets as those of
 //! [`wire`](super::wire), written and recognised without making the message's strings first.
 
 use alloc::string::{String, ToString};
@@ -60,7 +60,7 @@ fn varint(octets: &[u8]) -> Option<(u64, &[u8])> {
     Some((value, rest))
 }
 
-/// What the answer to a request says of the bundle that was created.
+/// The fields of the bundle that was created in the answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Created<'a> {
     pub(super) source: &'a str,

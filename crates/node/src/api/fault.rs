@@ -1,4 +1,4 @@
-//! How a client may break the protocol.
+//! The ways in which a client may break the protocol.
 
 use alloc::string::{String, ToString};
 
@@ -9,7 +9,7 @@ use super::delivery::AnswerError;
 use super::frame::FrameError;
 use super::wire::Body;
 
-/// How a client broke the protocol.
+/// A breach of the protocol by a client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The stream cannot be cut into messages.
@@ -42,7 +42,7 @@ pub(super) fn decode<T: Message + Default>(octets: Bytes) -> Result<T, Fault> {
     T::decode(octets).map_err(|error| Fault::Undecodable(error.to_string()))
 }
 
-/// What a message is called in the schema.
+/// The name of a message in the schema.
 pub(super) const fn name(body: Option<&Body>) -> &'static str {
     match body {
         None => "an empty or unknown message",

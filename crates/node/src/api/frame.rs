@@ -1,4 +1,4 @@
-//! How messages and payloads lie in a stream: varint length, message, and payload octets after an `adu`.
+//! The framing of messages and payloads in a stream: varint length, message, and payload octets after an `adu`.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -31,7 +31,7 @@ pub enum FrameError {
 pub struct FrameReader {
     /// The beginning of a message whose end has not come, with its length.
     partial: Vec<u8>,
-    /// What was given and not yet taken; none is empty.
+    /// Pieces that were given and not yet taken; none is empty.
     chunks: VecDeque<Bytes>,
     /// Octets in `chunks`.
     octets: usize,

@@ -1,4 +1,4 @@
-//! What a client's octets mean: messages and payloads become events, in the order in which they came.
+//! The octets of a client: messages and payloads become events, in the order in which they came.
 
 use bytes::Bytes;
 

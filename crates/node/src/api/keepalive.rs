@@ -14,7 +14,7 @@ use dhow_bundle::Instant;
 
 use super::seam::Subscribes;
 
-/// What to do when the time has come.
+/// The action when the time has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Nothing yet.
@@ -97,7 +97,7 @@ impl Keepalive {
         self.received(now);
     }
 
-    /// What to do at `now`.
+    /// The action at `now`.
     pub(super) fn due(&mut self, now: Instant, output: Output) -> Due {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return Due::Nothing;

@@ -1,4 +1,4 @@
-//! What must hold of a session whatever its client says: for fuzzing and the replay of its findings.
+//! Invariants of a session, whatever its client says: for fuzzing and the replay of its findings.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! What a client asks to be on its connection.
+//! The registration that a client asks for on its connection.
 
 use alloc::format;
 
@@ -12,7 +12,7 @@ use super::wire::{
     AUTH_TYPE_FIB_CONTROL, ConnectionConfig, FAILURE_ABANDON, FAILURE_DEFER,
 };
 
-/// What the session keeps of a client's configuration until the node has accepted it.
+/// The part of a client's configuration that the session keeps until the node has accepted it.
 #[derive(Debug)]
 pub(super) struct Asked {
     /// Whether the client takes deliveries.
@@ -50,7 +50,7 @@ const fn subscribes(config: &ConnectionConfig) -> Subscribes {
     }
 }
 
-/// What a client asks to be, for the node to decide.
+/// The registration that a client asks for, for the node to decide.
 pub(super) fn read_config(config: &ConnectionConfig) -> Result<Configure, ApiRefusal> {
     match config.auth_type {
         AUTH_TYPE_DEFAULT => {}

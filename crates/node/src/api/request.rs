@@ -30,7 +30,7 @@ pub const REQUESTABLE_FLAGS: u64 =
 /// Request reporting of bundle delivery (RFC 9171 4.2.3).
 const FLAG_REPORT_DELIVERY: u64 = 0x2_0000;
 
-/// What a connection allows and assumes when it sends.
+/// Limits and defaults of a connection that sends.
 #[derive(Debug)]
 pub(super) struct SendRules {
     /// The connection's endpoint.
@@ -49,7 +49,7 @@ struct Known {
     wanted: Wanted,
 }
 
-/// What a client asks to send, with the destination as the client spells it.
+/// A bundle that a client asks to send, with the destination as the client spells it.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) send: SendRequest,

@@ -15,7 +15,7 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryId(pub u64);
 
-/// What a registration does with bundles while nobody is there to take them (RFC 9171 3.1).
+/// The fate of a registration's bundles while nobody is there to take them (RFC 9171 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeliveryFailureAction {
     /// Keep them until somebody takes them or they expire.
@@ -25,7 +25,7 @@ pub enum DeliveryFailureAction {
     Abandon,
 }
 
-/// What an application wants to be on this connection.
+/// The registration that an application wants on this connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configure {
     /// The endpoint that it sends from and, as a subscriber, receives at; `None` for no endpoint.
@@ -34,7 +34,7 @@ pub struct Configure {
     pub subscribes: Subscribes,
     /// Connections that share an endpoint must know the same secret.
     pub secret: String,
-    /// What happens to bundles after the last subscriber has left.
+    /// The fate of bundles after the last subscriber has left.
     pub failure_action: DeliveryFailureAction,
 }
 
@@ -47,7 +47,7 @@ pub enum Subscribes {
     No,
 }
 
-/// What an application wants to send (the payload follows as `Payload` events).
+/// A bundle that an application wants to send (the payload follows as `Payload` events).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendRequest {
     /// Source endpoint; `None` for the endpoint of the connection.
@@ -66,7 +66,7 @@ pub struct SendRequest {
     pub payload_octets: u64,
 }
 
-/// What goes with a delivery.
+/// The fields of a bundle that go with its delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryHead {
     /// The bundle.
@@ -96,7 +96,7 @@ pub enum ApiRefusal {
     NotFound(String),
 }
 
-/// What an application session tells its node.
+/// An event that an application's session tells its node.
 #[derive(Clone, Debug)]
 pub enum ClientEvent {
     /// The application says who it is. Answer with `Configured`.
@@ -125,7 +125,7 @@ pub enum ClientEvent {
     Close(String),
 }
 
-/// What a node tells an application session.
+/// A command of the node to an application's session.
 #[derive(Clone, Debug)]
 pub enum ClientCommand {
     /// Answer to `Configure`.
@@ -141,7 +141,7 @@ pub enum ClientCommand {
     Deliver {
         /// Chosen by the node, used once per session.
         delivery: DeliveryId,
-        /// What it is.
+        /// The bundle's fields.
         head: DeliveryHead,
         /// Its payload.
         payload: Vec<Piece>,

@@ -264,7 +264,7 @@ impl ClientSession {
         octets
     }
 
-    /// What happened; `None` when nothing did. Reads on where a full queue had stopped it.
+    /// The next event; `None` when there is none. Reads on where a full queue had stopped it.
     pub fn poll_event(&mut self) -> Option<ClientEvent> {
         if self.events.is_empty() {
             self.read();

@@ -57,7 +57,7 @@ pub const FAILURE_DEFER: i32 = 0;
 /// `DeliveryFailure` (extension): bundles are dropped while nobody subscribes.
 pub const FAILURE_ABANDON: i32 = 1;
 
-/// What is asked or told: from an application that sends, and from a server to a subscriber.
+/// A message: from an application that sends, and from a server to a subscriber.
 #[derive(Clone, PartialEq, Message)]
 pub struct AapMessage {
     /// Which message it is; `None` when the message is empty or of a kind unknown here.

@@ -26,7 +26,7 @@ pub(crate) struct Split {
     pub(crate) next: u64,
 }
 
-/// What has become of a bundle that is cut into fragments.
+/// The progress of a bundle that is cut into fragments.
 #[derive(Debug)]
 pub(crate) struct SplitBundle {
     pub(crate) header: Box<Header>,
@@ -76,7 +76,7 @@ impl Forwarding {
             })
     }
 
-    /// What follows the bundle that was chosen for a session last, while nothing else has happened.
+    /// The bundle behind the one that was chosen for a session last, while nothing else has happened.
     pub(crate) fn follow(
         &self,
         held: &Held,

@@ -103,7 +103,7 @@ struct Carrier {
     has_it: bool,
 }
 
-/// What became of a copy.
+/// The end of a copy's transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyEnd {
     /// The neighbour has it.
@@ -255,7 +255,7 @@ impl Forwarding {
             };
             routers.iter_mut().filter_map(of_router).min()
         };
-        // Where the neighbour had no room for a size, smaller ones go before.
+        // If the neighbour had no room for a size, smaller ones go before.
         let below = neighbour
             .ceiling_octets()
             .map(|ceiling| ceiling.saturating_sub(1));
@@ -280,7 +280,7 @@ impl Forwarding {
         if spread.router != router || !may_go {
             return Passage::Barred;
         }
-        // What is doubtful is compared with its checksums while nobody reads it.
+        // A doubtful bundle is compared with its checksums while nobody reads it.
         let is_doubtful = entry.sound_until() == Instant::START && !spread.sessions.is_empty();
         let leaves = matches!(entry.state(), State::Waiting | State::InFlight)
             && entry.pending_deletion().is_none()

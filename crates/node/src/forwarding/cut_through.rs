@@ -24,10 +24,10 @@ use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 /// Smaller bundles wait until they are stored, octets: at 100 Mbit/s they are here within 20 ms.
 const CUT_THROUGH_OCTETS: u64 = 256 * 1024;
 
-/// How long they wait before the bundle gives way, unless half of it is here and it still comes.
+/// The time that they wait before the bundle gives way, unless half of it is here and it still comes.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// What has become of a bundle that went on while it was not durable here, and still is not.
+/// The fate of a bundle that went on while it was not durable here, and still is not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CutThrough {
     /// It is being sent while it comes in.

@@ -1,4 +1,4 @@
-//! What must hold of forwarding between any two events, for tests.
+//! Invariants of forwarding, which hold between any two events, for tests.
 
 use alloc::format;
 use alloc::string::String;

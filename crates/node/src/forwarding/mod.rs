@@ -137,7 +137,7 @@ impl Forwarding {
         self.headers_out = Some(reader);
     }
 
-    /// What a session cuts of a bundle.
+    /// The fragment that a session cuts of a bundle.
     #[inline]
     pub(crate) fn split(&self, key: BundleKey, stream: StreamId) -> Option<&SplitBundle> {
         self.splits.get(&(key, stream))
@@ -163,7 +163,7 @@ impl Forwarding {
         self.splits.remove(&(key, stream))
     }
 
-    /// How far a bundle is on its way that is not durable here yet.
+    /// The progress of a bundle that leaves before it is durable here.
     #[inline]
     pub(crate) fn cut_through(&self, key: BundleKey) -> Option<CutThrough> {
         self.cut_throughs.get(&key).copied()

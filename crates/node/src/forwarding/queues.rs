@@ -1,4 +1,4 @@
-//! What waits, indexed by what it waits for: a queue for each destination, and for each next hop the
+//! Waiting bundles, indexed by the thing that they wait for: a queue for each destination, and for each next hop the
 //! destinations that it could serve, so that a link that comes up never makes a million bundles be
 //! looked at.
 
@@ -303,7 +303,7 @@ impl Queues {
                     continue;
                 };
                 let ours = best(&queue.hops).and_then(|best| queue.hops.get(best));
-                // What has a better hop does not stand in the way of what has none.
+                // A queue with a better hop does not stand in the way of one that has none.
                 if !ours.is_some_and(|best| hops.contains(best)) {
                     continue;
                 }
@@ -349,7 +349,7 @@ impl Queues {
         }
     }
 
-    /// What follows a bundle that was chosen and has left its queue, if no other destination's is before it.
+    /// The bundle behind one that was chosen and has left its queue, if no other destination's is before it.
     pub(crate) fn following(&self, bundles: &Bundles, choice: &Choice) -> Option<Choice> {
         let queue = self.queues.get(&choice.queue)?;
         let (place, key) = queue.first(bundles, choice.order)?;
@@ -440,7 +440,7 @@ impl Queues {
         self.queues.get(&id).map_or(&[], |queue| &queue.hops)
     }
 
-    /// How many bundles wait for each next hop, where `best` says which one a destination's bundles wait for.
+    /// The number of bundles that wait for each next hop; `best` says which one a destination's bundles wait for.
     pub(crate) fn by_best_hop<'a>(
         &'a self,
         best: impl Fn(EndpointIndex, &'a [Hop]) -> Option<&'a Hop>,
@@ -633,7 +633,7 @@ mod tests {
                         let (order, (destination, key)) = away.swap_remove(which.index(away.len()));
                         queues.push(all, QueueId::straight(destination), place(order, 0), key, || Vec::from(hops.clone()));
                         waiting.insert(order, (destination, key));
-                        // What came may be before what follows: the session chooses anew.
+                        // A bundle that came may precede the one that follows: the session chooses anew.
                         last = None;
                     }
                     _ => {

@@ -20,7 +20,7 @@ use crate::held::endpoints::EndpointIndex;
 /// Places that are allocated at once: keys are dense, and those that are arriving lie close to each other.
 const SHEET: usize = 256;
 
-/// Where a bundle that is arriving comes from.
+/// The origin of a bundle that is arriving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A neighbour's transfer, to be acknowledged.
@@ -62,7 +62,7 @@ pub(crate) struct Arrival {
     pub(crate) durable: u64,
     /// Octets of the bundle for which no room is reserved yet.
     pub(crate) unreserved: u64,
-    /// Where it counts among those for its destination, until it has gone on ahead of its commit.
+    /// The slot in which it counts among those for its destination, until it has gone on ahead of its commit.
     lane: Option<usize>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct Arrivals {
     )]
     sheets: Vec<Box<[u32; SHEET]>>,
     slots: Vec<(BundleKey, Arrival)>,
-    /// How many there are for the destinations of each lane that have not gone on ahead; none before the first.
+    /// The number of bundles for the destinations of each lane that have not gone on ahead; none before the first.
     lanes: Vec<u32>,
 }
 
@@ -218,7 +218,7 @@ fn split(key: u32) -> (usize, usize) {
     (key / SHEET, key % SHEET)
 }
 
-/// Where the slot of this number is; nowhere for 0.
+/// The slot of this number; none for 0.
 fn index(number: u32) -> Option<usize> {
     usize::try_from(number).ok()?.checked_sub(1)
 }

@@ -11,7 +11,7 @@ use dhow_bundle::storage::BundleKey;
 use crate::driver::StreamId;
 use crate::held::arrivals::Origin;
 
-/// How often a stream may have what is left of the room in the queue: one alone has so many of one more parts.
+/// The shares of a stream in the room that is left in the queue: one alone has so many of one more parts.
 const SHARE: u64 = 7;
 
 /// Octets that wait for the disk.

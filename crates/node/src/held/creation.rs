@@ -10,18 +10,18 @@ use dhow_bundle::storage::StoreCommand;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId};
 
-/// How far ahead creation times are reserved in the store, milliseconds; again when half of it is left, so that what is
+/// The reach of a reservation of creation times in the store, milliseconds; again when half of it is left, so that what is
 /// given out is mostly reserved durably already: one record a second at most.
 const RESERVE_AHEAD_MS: u64 = 2_000;
 
-/// How many sequence numbers are reserved at a time where there is no clock; again when half of them are left.
+/// Sequence numbers that are reserved at a time where there is no clock; again when half of them are left.
 const RESERVE_SEQUENCE: u64 = 65_536;
 
 /// Sources whose sequence numbers go on rather than start again; the bound keeps hostile or random
 /// sources from filling memory.
 const SOURCES_BOUND: usize = 1_024;
 
-/// What must be made durable before the timestamp that needs it.
+/// A reservation that must be durable before the timestamp that needs it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reservation {
     pub(crate) time: DtnTime,
@@ -37,7 +37,7 @@ pub(crate) struct Creation {
     /// Next sequence number for bundles without a creation time.
     next_sequence: u64,
     reserved_sequence: u64,
-    /// What of that is durable.
+    /// The part of that which is durable.
     durable: (DtnTime, u64),
     /// The next sequence number of each source.
     sources: BTreeMap<EndpointId, u64>,

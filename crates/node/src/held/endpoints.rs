@@ -140,7 +140,7 @@ impl Endpoints {
             .map_or(&EndpointId::Null, |known| &known.id)
     }
 
-    /// What the endpoint at a place in use is to this node.
+    /// The relation to this node of the endpoint at a place in use.
     pub(crate) fn locality(&self, index: EndpointIndex) -> Locality {
         self.known(index.0)
             .map_or(Locality::Remote, |known| known.locality)
@@ -151,7 +151,7 @@ impl Endpoints {
         &self.local
     }
 
-    /// What an endpoint is to this node.
+    /// The relation of an endpoint to this node.
     pub(crate) fn locality_of(&self, id: &EndpointId) -> Locality {
         let recent = self.recent(id).and_then(|place| self.known(place));
         recent.map_or_else(|| self.local.locality(id), |known| known.locality)
@@ -192,7 +192,7 @@ impl Endpoints {
         self.oldest = (self.oldest + 1) % RECENT;
     }
 
-    /// How many users each ID in use has.
+    /// The number of users of each ID in use.
     pub(crate) fn users(&self) -> impl Iterator<Item = (EndpointIndex, usize)> + Clone {
         let in_use = self.places.iter().zip(0_u32..);
         in_use.filter_map(|(slot, place)| {

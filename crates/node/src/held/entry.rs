@@ -9,7 +9,7 @@ use crate::held::chain::{END, Links};
 use crate::held::endpoints::EndpointIndex;
 use crate::held::retention::{Impossible, Retention, State, Trigger};
 
-/// What identifies a bundle inside the node: [`dhow_bundle::BundleId`] with its source interned.
+/// The identity of a bundle inside the node: [`dhow_bundle::BundleId`] with its source interned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Identity {
     pub(crate) source: EndpointIndex,
@@ -56,7 +56,7 @@ pub(crate) struct NewEntry {
     pub(crate) octets: u64,
     /// Until when its octets are trusted: they came, or were compared with their checksums, a moment ago.
     pub(crate) sound_until: Instant,
-    /// How often it has come back to this node after it had left.
+    /// The number of times that it has come back to this node after it had left.
     pub(crate) returns: u8,
     /// Its hop count when it was received, if it carries one and this run saw it (RFC 9171 4.4.3).
     pub(crate) hops: Option<u8>,
@@ -95,7 +95,7 @@ pub(crate) struct Entry {
     sound_until: Instant,
     /// Its place in its queue, once it is stored; its age on reception until then.
     order: u64,
-    /// What few bundles have.
+    /// Properties that few bundles have.
     pub(super) rare: Option<Box<Rare>>,
     source: EndpointIndex,
     destination: EndpointIndex,
@@ -117,7 +117,7 @@ pub(crate) struct Entry {
     pub(super) in_queue: Links,
     /// The next bundle of its part of the index, or the next vacant place.
     pub(super) next: u32,
-    /// How often it has come back to this node after it had left.
+    /// The number of times that it has come back to this node after it had left.
     returns: u8,
     /// The place among its destination's hops of the first that it may go over, as far as was looked.
     pub(crate) detour: u8,
@@ -135,7 +135,7 @@ const HAS_HOPS: u8 = 1 << 6;
 /// Its octets lie at its place.
 const HAS_PLACE: u8 = 1 << 7;
 
-/// What few bundles have: a fragment's place, octets in several pieces, numbers beyond the usual, and a state that lasts until a time.
+/// Properties that few bundles have: a fragment's place, octets in several pieces, numbers beyond the usual, and a state that lasts until a time.
 #[derive(Debug)]
 pub(super) struct Rare {
     fragment: Option<Fragment>,
@@ -361,7 +361,7 @@ impl Entry {
         Instant::from_nanos(u64::try_from(self.received).unwrap_or(0))
     }
 
-    /// How long this run of the node and earlier ones have held it, milliseconds.
+    /// The time for which this run of the node and earlier ones have held it, milliseconds.
     pub(crate) fn held_ms(&self, now: Instant) -> u64 {
         let held = nanos(now).saturating_sub(self.received);
         u64::try_from(held / 1_000_000).unwrap_or(0)
@@ -450,7 +450,7 @@ impl Entry {
         self.sound_until = until;
     }
 
-    /// How often it has come back to this node after it had left.
+    /// The number of times that it has come back to this node after it had left.
     pub(crate) const fn returns(&self) -> u8 {
         self.returns
     }

@@ -1,4 +1,4 @@
-//! What must hold of held bundles between any two events, for tests.
+//! Invariants of held bundles, which hold between any two events, for tests.
 
 use alloc::format;
 use alloc::string::String;

@@ -149,7 +149,7 @@ impl Held {
         let Some(arrival) = self.arrivals.get_mut(key) else {
             return false;
         };
-        // What it shares with another was not given to the store for it.
+        // Octets that it shares with another were not given to the store for it.
         let octets = octets.min(arrival.appended);
         let more = octets.saturating_sub(arrival.durable);
         arrival.durable = arrival.durable.max(octets);

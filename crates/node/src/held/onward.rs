@@ -1,4 +1,4 @@
-//! What a held bundle is to those that report on it, answer it, or send it on.
+//! The view of a held bundle for those that report on it, answer it, or send it on.
 
 use crate::adjacencies::Adjacencies;
 use crate::config::Config;
@@ -23,7 +23,7 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::v7::forward::UnsupportedBlocks;
 
 impl Held {
-    /// What changes in a bundle's header blocks at this hop.
+    /// The changes of a bundle's header blocks at this hop.
     pub(crate) fn hop_edit(
         &self,
         adjacencies: &Adjacencies,
@@ -97,7 +97,7 @@ impl Held {
             && !flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
     }
 
-    /// What a report of this kind needs to know of a bundle; `None` where none will be made.
+    /// The properties of a bundle that a report of this kind needs; `None` where none will be made.
     pub(crate) fn reported(
         &self,
         config: &Config,

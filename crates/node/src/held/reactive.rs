@@ -48,7 +48,7 @@ const STEP_SHARE: u64 = 32;
 /// Prefixes that were acknowledged and then not kept because the whole turned out wrong, remembered at most.
 const RETRACTED_BOUND: usize = 64;
 
-/// What of a bundle that is coming in is kept so far.
+/// The fragment that is kept so far of a bundle that is coming in.
 #[derive(Debug)]
 pub(crate) struct Reactive {
     /// The fragment that is durable.
@@ -73,7 +73,7 @@ pub(crate) struct ReactiveFragment {
     pub(crate) replaces: Option<BundleKey>,
 }
 
-/// What becomes of a fragment once it is durable.
+/// The fate of a fragment once it is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It is kept while the rest of the bundle comes in.
@@ -84,7 +84,7 @@ pub(crate) enum Fate {
     Dropped,
 }
 
-/// What a fragment of the octets that are here is made of, beside them.
+/// The blocks of a fragment that is made of the octets that are here.
 pub(crate) struct Part {
     pub(crate) header: OutgoingHeader,
     pub(crate) trailer: Bytes,

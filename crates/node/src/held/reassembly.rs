@@ -49,7 +49,7 @@ pub(crate) struct Part {
 struct Unit {
     /// Every fragment held, by offset and key: overlapping ones too.
     fragments: BTreeMap<(u64, BundleKey), u64>,
-    /// What they cover together: start → end, merged. `None` after one was taken back, until it matters
+    /// The ranges that they cover together: start → end, merged. `None` after one was taken back, until it matters
     /// again: all fragments of a unit expire at about the same time, and each would cost a look at all.
     covered: Option<BTreeMap<u64, u64>>,
 }
@@ -64,7 +64,7 @@ struct Whole {
 }
 
 impl Unit {
-    /// What the fragments cover together, the newest included.
+    /// The ranges that the fragments cover together, the newest included.
     fn cover_with(&mut self, newest: FragmentRange) -> &BTreeMap<u64, u64> {
         let end = |offset: u64, length| offset.saturating_add(length);
         let covered = self.covered.get_or_insert_with(|| {
@@ -269,7 +269,7 @@ impl Held {
         (in_one_piece.filter(is_here)).or_else(|| in_fragments().filter(is_here))
     }
 
-    /// Where the payload of a bundle, or of the whole that it stands for, lies.
+    /// The places of the payload of a bundle, or of the whole that it stands for.
     pub(crate) fn payload_pieces(&self, key: BundleKey) -> Vec<Piece> {
         let slice = |key: BundleKey, skip: u64, octets: u64| {
             let entry = self.bundles.entry(key);

@@ -1,10 +1,10 @@
 //! Identities of bundles that this node no longer holds, so that a copy that comes late is known for one.
 //!
-//! What an application has confirmed must not reach it twice, whoever brings it. What a next hop has
+//! A bundle that an application has confirmed must not reach it twice, whoever brings it. One that a next hop has
 //! taken is another matter: when it comes again, its sender may have missed the acknowledgment, or it has
 //! gone round in a circle and this is the only copy left. The hop count tells them apart, since this node
 //! adds to it whenever it forwards: a copy that has gone no further than the one that was here was never
-//! here. Where that cannot be told, it is taken again, and waits longer each time before it leaves: a copy
+//! here. A copy of which that cannot be told is taken again, and waits longer each time before it leaves: a copy
 //! too many is known for one at its destination, a copy too few is a lost bundle.
 
 use crate::held::Held;
@@ -77,7 +77,7 @@ impl Remembered {
     }
 }
 
-/// What is known of a bundle that comes again.
+/// The knowledge of a bundle that comes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recollection {
     /// An application has it.
@@ -154,7 +154,7 @@ impl Removed {
         }
     }
 
-    /// What is known of a bundle of this identity.
+    /// The knowledge of a bundle of this identity.
     pub(crate) fn recall(&self, identity: &Identity, now: Instant) -> Option<Recollection> {
         if self.remembered.is_empty() || planted(Mutant::DuplicatesForgotten) {
             return None;

@@ -110,7 +110,7 @@ pub(crate) enum Trigger {
     Deleted,
 }
 
-/// The transition table; `None` where the trigger cannot occur. Where the trigger is known, what is left of it is a
+/// The transition table; `None` where the trigger cannot occur. The rest of a trigger that is known is a
 /// comparison.
 #[inline(always)]
 const fn next(state: State, trigger: Trigger) -> Option<State> {

@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn shared_octets_count_once_in_whatever_order_bundles_go() {
         let (whole, one, two) = (BundleKey(7), BundleKey(8), BundleKey(9));
-        // What is shared after each of the three has gone.
+        // The octets that are shared after each of the three has gone.
         for (order, expected) in [
             ([whole, one, two], [10, 0, 0]),
             ([whole, two, one], [10, 0, 0]),

@@ -15,7 +15,7 @@ const VERIFYING_SMALL_BOUND: usize = 2048;
 pub(crate) const READ_WHOLE_OCTETS: u64 = 16 * 1024;
 
 impl Held {
-    /// What a restart found, or a neighbour found wrong, and is not read whole here, is compared with its
+    /// A bundle that a restart found, or a neighbour found wrong, and that is not read whole here, is compared with its
     /// checksums by the store before it leaves.
     pub(crate) fn is_doubtful(&self, key: BundleKey) -> bool {
         self.bundles.entry(key).is_some_and(|entry| {
@@ -34,7 +34,7 @@ impl Held {
         self.verifying.len() < bound
     }
 
-    /// What of a bundle, or of the whole that it stands for, has not been compared with its checksums for a
+    /// The parts of a bundle, or of the whole that it stands for, that have not been compared with its checksums for a
     /// while: the first of it.
     pub(crate) fn unverified(&mut self, now: Now, key: BundleKey) -> Option<BundleKey> {
         let bundles = &self.bundles;

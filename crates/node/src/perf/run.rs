@@ -1,4 +1,4 @@
-//! What is counted of one measurement.
+//! The counts of one measurement.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -35,7 +35,7 @@ pub(super) struct Came {
     pub(super) at: Instant,
     /// From its creation, where clocks tell.
     pub(super) delay_ms: Option<i64>,
-    /// How long it is of use, milliseconds.
+    /// The time for which it is of use, milliseconds.
     pub(super) lifetime_ms: u64,
 }
 
@@ -49,7 +49,7 @@ struct Stream {
 /// One measurement.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// Who measures: where summaries go.
+    /// The source of the probes, to which summaries go.
     pub(super) source: EndpointId,
     /// The endpoint that was measured against: where summaries come from.
     pub(super) service: EndpointId,
@@ -146,7 +146,7 @@ impl Run {
         novelty
     }
 
-    /// What a summary with this creation timestamp tells.
+    /// The content of a summary with this creation timestamp.
     pub(super) fn summary(&self, creation: CreationTimestamp) -> Summary {
         Summary {
             count: if self.summary.number == 0 {

@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 /// gap is taken for lost, and what yet comes of it is counted as uncertain.
 const RANGES_MAX: usize = 128;
 
-/// What a sequence number is to those before it.
+/// The relation of a sequence number to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Novelty {
     /// It has not come before.

@@ -1,6 +1,6 @@
 //! Payloads of the perf service, to the octet; numbers in network byte order (`docs/perf-service.md`).
 
-/// What every payload begins with.
+/// The first octets of every payload.
 pub const MARK: [u8; 8] = *b"dhowperf";
 
 /// Version of the format.
@@ -18,7 +18,7 @@ const KIND_SUMMARY: u8 = 2;
 /// One measurement, told from all others of its source.
 pub type RunId = [u8; 16];
 
-/// What a bundle to be counted begins its payload with.
+/// The head of the payload of a bundle that is to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// The measurement.
@@ -70,7 +70,7 @@ impl Probe {
     }
 }
 
-/// How long bundles took from their creation to the service, by the clocks of both nodes; negative where
+/// The time that bundles took from their creation to the service, by the clocks of both nodes; negative where
 /// these differ by more than that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
@@ -103,7 +103,7 @@ impl Delays {
     }
 }
 
-/// What the service has counted of a measurement since it first heard of it in this run of its node.
+/// The counts of a measurement since the service first heard of it in this run of its node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The measurement.

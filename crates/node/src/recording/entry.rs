@@ -1,4 +1,4 @@
-//! What a recording says, one after the other.
+//! The entries of a recording, one after the other.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -41,28 +41,28 @@ pub enum Entry {
     Start {
         /// The program and its version: `dhow 0.1.0`.
         program: String,
-        /// What is left out.
+        /// The octets that are left out.
         content: Content,
-        /// What the node tells.
+        /// The occurrences that the node tells.
         telling: Telling,
-        /// What it was told about itself, with its seed.
+        /// Its configuration, with its seed.
         config: Box<Config>,
     },
-    /// What the clocks show from now on.
+    /// The time that the clocks show from now on.
     Time {
         /// Both of them.
         now: Now,
     },
     /// `Node::handle`.
     Event {
-        /// What happened.
+        /// An event that a driver tells its node.
         event: Event,
     },
     /// `Node::handle_timeout`.
     Timeout,
     /// `Node::poll`, some times.
     Polled {
-        /// How many times; at most [`CALLS_MAX`].
+        /// The number of calls; at most [`CALLS_MAX`].
         calls: u64,
         /// Actions that came.
         actions: u64,
@@ -73,7 +73,7 @@ pub enum Entry {
     Written {
         /// Of which stream.
         stream: StreamId,
-        /// How many octets were wanted.
+        /// The number of octets that were wanted.
         limit: u64,
         /// Octets that the list held before.
         held: u64,
@@ -86,7 +86,7 @@ pub enum Entry {
     Given {
         /// Of which conversation.
         stream: StreamId,
-        /// How many datagrams were wanted, at most.
+        /// The largest number of datagrams that was wanted.
         limit: usize,
         /// Octets in them, at most.
         limit_octets: u64,
@@ -185,7 +185,7 @@ impl Entry {
     /// Takes the next entry of a frame's content; `None` at its end.
     ///
     /// # Errors
-    /// What is there is no entry.
+    /// The item is no entry.
     pub fn next(reader: &mut Reader<'_>) -> Result<Option<Self>, ItemError> {
         if reader.is_empty() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What a node is told, as an item.
+//! The events of a node, as items.
 
 use alloc::vec::Vec;
 

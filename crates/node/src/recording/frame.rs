@@ -1,4 +1,4 @@
-//! How a recording lies in a file: a head, then frames of entries, each with its length and checksums.
+//! The layout of a recording in a file: a head, then frames of entries, each with its length and checksums.
 
 use dhow_bundle::CrcType;
 use dhow_bundle::crc::CrcDigest;
@@ -6,7 +6,7 @@ use dhow_bundle::crc::CrcDigest;
 /// Version of the format; any change of what an entry holds is another.
 pub const VERSION: u32 = 3;
 
-/// What a recording begins with.
+/// The first octets of a recording.
 pub const MAGIC: [u8; 8] = *b"dhow-rec";
 
 /// Octets of a file's head: magic, version, and a checksum of both.
@@ -60,7 +60,7 @@ pub fn check_file_head(head: &[u8; FILE_HEAD_OCTETS]) -> Result<(), FileHeadErro
     }
 }
 
-/// What stands before a frame's content.
+/// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHead {
     /// Octets of content.
@@ -91,7 +91,7 @@ impl FrameHead {
         head
     }
 
-    /// What octets say; `None` when they do not match their checksum.
+    /// The content of a frame; `None` when it does not match its checksum.
     #[must_use]
     pub fn decode(head: &[u8; FRAME_HEAD_OCTETS]) -> Option<Self> {
         let (told, check) = head.split_at(8);

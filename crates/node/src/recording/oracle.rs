@@ -1,4 +1,4 @@
-//! What must hold of the octets of a recording, whatever they are: for fuzzing and the replay of its findings.
+//! Invariants of reading a recording, whatever its octets are: for fuzzing and the replay of its findings.
 
 use alloc::format;
 use alloc::vec::Vec;

@@ -25,7 +25,7 @@ const FRAME_OCTETS: usize = 1 << 20;
 pub struct Recorder {
     /// Whole frames, and one that has only place for its head yet.
     out: Vec<u8>,
-    /// Where the last frame begins in `out`.
+    /// The place in `out` at which the last frame begins.
     frame: usize,
     content: Content,
     now: Option<Now>,

@@ -1,4 +1,4 @@
-//! What all crates share, as items: times, names of bundles, what a store is asked and says.
+//! The vocabulary that all crates share, as items: times, names of bundles, what a store is asked and says.
 
 use alloc::vec::Vec;
 

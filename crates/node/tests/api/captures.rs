@@ -1,4 +1,4 @@
-//! What real clients sent, and what a real node answered, against our session.
+//! The octets that real clients sent, and a real node's answers, against our session.
 
 use bytes::Bytes;
 use dhow_node::api::seam::{

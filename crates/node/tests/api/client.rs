@@ -60,7 +60,7 @@ pub fn sent(session: &mut ClientSession, now: Now, limit: usize) -> Bytes {
     panic!("a session sends without end");
 }
 
-/// What lies in a log of which each octet tells its offset.
+/// The octets of a log of which each tells its offset.
 pub fn pattern(extent: Extent) -> impl Iterator<Item = u8> {
     (extent.offset..extent.offset + extent.length).map(|offset| (offset % 251) as u8)
 }
@@ -88,7 +88,7 @@ pub fn responses(mut reader: FrameReader) -> Vec<AapResponse> {
         .collect()
 }
 
-/// What a client was heard to say, chunking removed.
+/// The octets that a client was heard to say, chunking removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     pub configured: Vec<Configure>,

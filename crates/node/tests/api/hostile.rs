@@ -26,7 +26,7 @@ fn bundle(payload: &[u8]) -> Bytes {
     [&message(Body::Adu(adu))[..], payload].concat().into()
 }
 
-/// What a session answers to octets after its Welcome, and that it closes.
+/// The octets that a session answers to octets after its Welcome, and that it closes.
 fn refused(octets: impl Into<Bytes>) -> Vec<AapResponse> {
     let mut session = session("ipn:2.0");
     let heard = talk(&mut session, [octets.into()]);

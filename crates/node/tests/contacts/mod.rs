@@ -12,7 +12,7 @@ use super::world::World;
 use super::world::client::Client;
 use super::{adu, delivered, payload};
 
-/// How often links dial at least (`backoff_max_ms` of the world).
+/// The longest interval at which links dial (`backoff_max_ms` of the world).
 const CAP: Duration = Duration::from_secs(1);
 
 /// Two nodes with a session between them that no longer carries anything; node `sender` gets bundles for an

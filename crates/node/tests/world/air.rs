@@ -1,4 +1,4 @@
-//! What carries datagrams between nodes, and may lose, double and delay them.
+//! The carrier of datagrams between nodes, which may lose, double and delay them.
 
 use bytes::{Bytes, BytesMut};
 use dhow_bundle::storage::Piece;

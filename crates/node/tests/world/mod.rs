@@ -46,7 +46,7 @@ pub struct Machine {
     started: Instant,
     pub occurrences: Vec<Occurrence>,
     pub clients: BTreeMap<StreamId, Client>,
-    /// Where each link leads.
+    /// The machine to which each link leads.
     leads: Vec<usize>,
     /// Whether the clock is known to this node, and how far it is off, milliseconds.
     pub clock_ms: Option<i64>,
@@ -82,18 +82,18 @@ pub struct World {
     pub cut: Vec<(usize, usize)>,
     /// Between which pairs of nodes everything vanishes, dials too.
     pub silent: Vec<(usize, usize)>,
-    /// What drivers see of paths that carry nothing.
+    /// The state, for drivers, of paths that carry nothing.
     pub appearance: Path,
     /// When dials were made.
     pub dials: Vec<Instant>,
     /// Disks answer reads late, in any order and not always, move what they hold and refuse; every node is
     /// checked after every event.
     pub hostile: bool,
-    /// What drivers know of paths is wrong now and then.
+    /// The knowledge that drivers have of paths is wrong now and then.
     pub misled: bool,
-    /// How often a hostile disk refuses what is being written, per thousand syncs.
+    /// The number of times that a hostile disk refuses a write, per thousand syncs.
     pub refusals: u64,
-    /// How long each thing takes that happens.
+    /// The time that each event takes.
     pub pace: Duration,
     /// Octets that arrived at each node from neighbours.
     pub carried: BTreeMap<usize, u64>,
@@ -261,7 +261,7 @@ impl World {
         });
     }
 
-    /// What connects nodes `a` and `b` now falls silent for good; new connections are not affected.
+    /// The connections of nodes `a` and `b` fall silent for good; new connections are not affected.
     pub fn freeze(&mut self, a: usize, b: usize) {
         for connection in &mut self.connections {
             if connection
@@ -295,7 +295,7 @@ impl World {
         true
     }
 
-    /// What nodes `a` and `b` send each other vanishes, and nobody is told. What connects them now never
+    /// The octets that nodes `a` and `b` send each other vanish, and nobody is told. The connection that they have now never
     /// recovers from that.
     #[allow(dead_code, reason = "each test uses a part")]
     pub fn silence(&mut self, a: usize, b: usize) {
@@ -318,7 +318,7 @@ impl World {
             .into_iter()
             .partition(|it| which(&it.ends));
         self.connections = left;
-        // Whoever is on a frozen one is not told.
+        // The ends of a frozen connection are not told.
         for connection in gone.into_iter().filter(|it| !it.frozen) {
             for (machine, stream) in connection.ends {
                 self.handle(machine, Event::Disconnected { stream });
@@ -437,7 +437,7 @@ impl World {
     }
 
     fn close(&mut self, at: usize, stream: StreamId) {
-        // What was written before the end still arrives.
+        // The octets that were written before the end still arrive.
         let found = self
             .connections
             .iter()
@@ -504,7 +504,7 @@ impl World {
         );
     }
 
-    /// What a driver would know of a stream's path.
+    /// The octets that a driver would know of a stream's path.
     fn path(&mut self, at: usize, stream: StreamId) -> Path {
         if self.misled && self.random(4) == 0 {
             return match self.random(4) {

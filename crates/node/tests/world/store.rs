@@ -17,7 +17,7 @@ pub struct Kept {
 
 #[derive(Default)]
 pub struct Store {
-    /// What is on the disk.
+    /// The octets on the disk.
     pub kept: Kept,
     /// Octets that came with their checksum.
     pub summed_octets: usize,
@@ -37,14 +37,14 @@ pub struct Store {
     /// The places that bundles had before they were moved.
     old: BTreeMap<BundleKey, Vec<Extent>>,
     moved: Vec<StoreEvent>,
-    /// How many extents of the bundles that are watched were told.
+    /// The number of extents of watched bundles that were told.
     watched: BTreeMap<BundleKey, usize>,
-    /// How many extents of a bundle come before its division.
+    /// The number of extents of a bundle before its division.
     divided: BTreeMap<BundleKey, usize>,
 }
 
 impl Store {
-    /// What a restart finds.
+    /// The octets that a restart finds.
     pub fn recover(kept: Kept) -> (Self, Vec<(StoredBundle, Extents)>) {
         let mut store = Self {
             kept: kept.clone(),
@@ -99,7 +99,7 @@ impl Store {
         self.moved.push(StoreEvent::Relocated { key, extents });
     }
 
-    /// Whoever reads here now reads what another bundle wrote.
+    /// A reader of these places now reads octets of another bundle.
     fn scribble(&mut self, extents: Vec<Extent>) {
         for extent in extents {
             let arriving = self.arriving.values().flatten();

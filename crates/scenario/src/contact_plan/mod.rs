@@ -126,7 +126,7 @@ fn add(
     Ok(())
 }
 
-/// What a link is like that comes with a plan.
+/// The octets that a link is like that comes with a plan.
 fn kind(
     document: &Document<'_>,
     entries: &Entries,

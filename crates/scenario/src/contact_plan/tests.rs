@@ -40,7 +40,7 @@ fn a_plan_of_each_format_becomes_the_same_pairs() {
             "{text}"
         );
     }
-    // What is up at the end stays so.
+    // A link that is up at the end stays so.
     assert_eq!(pairs(one)[&(1, 3)].contacts, [(s(990), s(1_000))]);
 }
 

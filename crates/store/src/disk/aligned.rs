@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::Chunk;
 use super::buffers::{BUFFER_ROOM_OCTETS, Buffers};
 
-/// What lengths and places of direct reads and writes, and the buffers for them, are multiples of: no disk or file system in
+/// The octets of which lengths and places of direct reads and writes, and of the buffers for them, are multiples: no disk or file system in
 /// use wants more.
 pub(super) const BLOCK_OCTETS: usize = 4096;
 
@@ -40,7 +40,7 @@ impl WriteBuffers {
         }
     }
 
-    /// How many of `wanted` octets are best put together next: what is left of a buffer is not to be lost.
+    /// The number of `wanted` octets that are best put together next: the rest of a buffer is not to be lost.
     pub(super) fn offer(&self, wanted: usize) -> usize {
         let left = self.current.as_ref().map_or(0, BytesMut::capacity);
         let left = left - left % self.grain;
@@ -131,7 +131,7 @@ impl<'a> Source<'a> {
         Some(octets.slice(..count))
     }
 
-    /// How many octets, the next of which is for `offset` of the log and does not begin such blocks, are there before the next that
+    /// The number of octets, the next of which is for `offset` of the log and does not begin such blocks, before the next that
     /// does; 0 at the end.
     pub(super) fn before_blocks(&mut self, offset: u64) -> usize {
         self.pass_read();

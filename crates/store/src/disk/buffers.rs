@@ -33,7 +33,7 @@ struct Pool {
     free: Vec<BytesMut>,
     /// Slices of them are, or were, in use; in the order in which they are looked at.
     lent: VecDeque<BytesMut>,
-    /// Where buffers begin, those that were dropped as well until another lies there.
+    /// The first addresses of buffers, those that were dropped as well until another lies there.
     bases: BTreeSet<usize>,
     bound: usize,
     /// As many buffers fewer are kept: their memory is used for something else.
@@ -99,7 +99,7 @@ impl Buffers {
         buffer
     }
 
-    /// Where the buffer begins in which octets lie as a whole; `None` where there is none. No two buffers have the same.
+    /// The first address of the buffer in which octets lie as a whole; `None` where there is none. No two buffers have the same.
     pub(super) fn base_of(&self, octets: &[u8]) -> Option<usize> {
         let first = octets.as_ptr().addr();
         let base = self.with_pool(|pool| pool.bases.range(..=first).next_back().copied())?;

@@ -15,21 +15,21 @@ const BLOCK_OCTETS: usize = 4096;
 /// Operations that the record keeps at most; older ones are dropped.
 const RECORD_BOUND: usize = 1 << 16;
 
-/// What a [`FaultyDisk`] was asked to do.
+/// A call of a [`FaultyDisk`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Octets were written.
     Write {
         /// Where, octets.
         offset: u64,
-        /// How many octets.
+        /// The number of octets.
         octets: u64,
     },
     /// Everything before was made durable.
     Sync,
 }
 
-/// How an operation fails.
+/// The failure of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// No space is left.
@@ -155,7 +155,7 @@ impl FaultyDisk {
         }
     }
 
-    /// What is found after a power failure: all that was synced, and of each unsynced write any of its sectors, the
+    /// The disk after a power failure: all that was synced, and of each unsynced write any of its sectors, the
     /// last kept one possibly torn at any octet. `seed` decides which.
     #[must_use]
     pub fn after_crash(&self, seed: u64) -> Self {

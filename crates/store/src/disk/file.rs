@@ -49,12 +49,12 @@ pub enum LockError {
     System {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// What a directory was before it was taken.
+/// The state of a directory before it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
     /// No node has had it.
@@ -275,7 +275,7 @@ impl Disk for FileDisk {
         let end = offset.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
         direct.change(offset, end)?;
         let written = self.write_cached(offset, octets);
-        // What was read ahead meanwhile may be older.
+        // Octets that were read ahead meanwhile may be older.
         direct.outdate(offset, end);
         written
     }

@@ -11,7 +11,7 @@ use super::aligned::{Source, WriteBuffers};
 use super::buffers::Buffers;
 use super::{Chunk, Disk, DiskError};
 
-/// A sparse log in memory: what was never written takes none. What is appended in large pieces is kept as it came, and what was
+/// A sparse log in memory: octets that were never written take none. Large pieces that are appended are kept as they came, and what was
 /// written is lent, not copied.
 #[derive(Debug)]
 pub struct MemoryDisk {
@@ -29,7 +29,7 @@ const KEPT_OCTETS: usize = 16 << 10;
 #[derive(Debug, Default)]
 struct Log {
     octets: u64,
-    /// What was written, by its first octet; no two have an octet in common. Zeros lie between.
+    /// Pieces that were written, by their first octet; no two have an octet in common. Zeros lie between.
     stretches: BTreeMap<u64, Bytes>,
     /// Ranges that have room: ends by beginnings.
     rooms: BTreeMap<u64, u64>,
@@ -108,7 +108,7 @@ impl Log {
         self.stretches.insert(offset, octets);
     }
 
-    /// What was written from `offset` on, up to where its stretch ends.
+    /// The octets written from `offset` on, up to the end of their stretch.
     fn at(&self, offset: u64) -> Option<Bytes> {
         let (start, octets) = self.stretches.range(..=offset).next_back()?;
         let skipped = index(offset - start);

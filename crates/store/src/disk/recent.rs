@@ -15,7 +15,7 @@ pub(super) struct Recent {
     order: VecDeque<(u64, u64)>,
     /// The same of those that were read.
     read_order: VecDeque<(u64, u64)>,
-    /// What they take of memory.
+    /// Octets of memory that they take.
     octets: u64,
     /// The part of it that octets take which were read.
     read_octets: u64,
@@ -30,21 +30,21 @@ pub(super) struct Recent {
 #[derive(Debug)]
 struct Stretch {
     octets: Bytes,
-    /// What it takes of memory, in octets.
+    /// Octets of memory that it takes.
     weight: u64,
     number: u64,
     /// It was read, and did not come to be written.
     is_read: bool,
-    /// Where to read on once somebody reads here; `None` when that is done, or for what was written.
+    /// The place at which to read on once somebody reads here; `None` when that is done, or for written octets.
     leads_to: Option<u64>,
 }
 
-/// What is found of a place in the log.
+/// The finding at a place in the log.
 #[derive(Debug)]
 pub(super) struct Found {
     /// From the place on.
     pub(super) octets: Bytes,
-    /// What was read ahead is being used for the first time: what follows from here on will be wanted.
+    /// Octets that were read ahead are being used for the first time: those that follow from here on will be wanted.
     pub(super) leads_to: Option<u64>,
 }
 
@@ -102,7 +102,7 @@ impl Recent {
         }
     }
 
-    /// Where the stretch ends that holds the octet at `offset`.
+    /// The end of the stretch that holds the octet at `offset`.
     pub(super) fn end_of(&self, offset: u64) -> Option<u64> {
         let (start, stretch) = self.stretches.range(..=offset).next_back()?;
         Some(start + length(stretch.octets.len())).filter(|end| *end > offset)
@@ -339,7 +339,7 @@ mod tests {
         recent.keep_lent(0, octets.slice(..10), first);
         recent.keep_lent(10, octets.slice(500..600), first);
         assert_eq!(recent.octets, WHOLE);
-        // What is used again once nobody has anything of it counts as often as it is kept.
+        // A buffer that is used again once nobody has anything of it counts as often as it is kept.
         recent.forget(0, 110);
         assert_eq!(recent.octets, 0);
         recent.keep_lent(200, octets.slice(..10), first);

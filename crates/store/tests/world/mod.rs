@@ -1,4 +1,4 @@
-//! What the store's tests share: bundles whose octets follow from their number.
+//! The parts that the store's tests share: bundles whose octets follow from their number.
 #![allow(
     dead_code,
     clippy::unwrap_used,

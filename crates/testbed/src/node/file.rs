@@ -1,4 +1,4 @@
-//! What each node's configuration file says: what follows from the scenario, and its own settings over that.
+//! The configuration file of each node: keys that follow from the scenario, and its own settings over them.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const SIMULATED_SEGMENT_OCTETS: u32 = 1 << 16;
 /// Round trips for which sessions wait beside what is usual: what is lost takes one more each time.
 const PATIENCE_ROUND_TRIPS: u32 = 6;
 
-/// What a node waits for by itself (docs/node.schema.json).
+/// The octets that a node waits for by itself (docs/node.schema.json).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -201,7 +201,7 @@ fn store(node: &Node) -> Table {
     }
 }
 
-/// How sessions behave over links of a round trip.
+/// The policy of sessions over links of a round trip.
 fn policy(table: Table, node: &Node, round_trip: Duration) -> Table {
     let patience = ANSWER_TIMEOUT + round_trip * PATIENCE_ROUND_TRIPS;
     table

@@ -19,7 +19,7 @@ use crate::results::Conditions;
 /// Says what a node will say against its file: its path and its text.
 pub type Check = fn(&Path, &str) -> Result<(), LabError>;
 
-/// Where a lab is built, and of what.
+/// The place of a lab, and its parts.
 #[derive(Clone, Debug)]
 pub struct Plot {
     /// The program that has `node run`.
@@ -43,7 +43,7 @@ impl Lab {
     /// Makes it, for as long as `goes_on`; links with contacts are down.
     ///
     /// # Errors
-    /// What could not be made: then nothing is left of the rest.
+    /// The part that could not be made: then nothing is left of the rest.
     pub fn build(
         scenario: &Scenario,
         plot: &Plot,
@@ -87,7 +87,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// What the lab's file says.
+    /// The content of the lab's file.
     #[must_use]
     pub const fn state(&self) -> &State {
         &self.state
@@ -204,7 +204,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // What stays is in the lab's file.
+        // The parts that stay are in the lab's file.
         let _ = self.remove();
     }
 }
@@ -237,7 +237,7 @@ pub fn equipped(
 /// Stands for the name of a lab that is not made.
 const UNNAMED: &str = "000000";
 
-/// What nodes' files say, where all can be.
+/// The nodes' files, where all can be written.
 fn inspect(scenario: &Scenario, layout: &Layout, check: Check) -> Result<Vec<String>, LabError> {
     refuse(scenario)?;
     let files = configurations(scenario, layout)?;

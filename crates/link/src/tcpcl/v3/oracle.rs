@@ -1,4 +1,4 @@
-//! Sessions at the mercy of arbitrary octets: what fuzzing calls, and the replay of its corpus. What a session says is judged
+//! Sessions at the mercy of arbitrary octets: what fuzzing calls, and the replay of its corpus. The output of a session is judged
 //! by another hand: a plain count of segments and answers.
 //!
 //! Everything here panics when a session breaks its word; it is no part of the interface.

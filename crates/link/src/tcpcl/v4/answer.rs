@@ -1,4 +1,4 @@
-//! What the peer's transfers are answered with: acknowledgments and refusals (RFC 9174 5.2.3, 5.2.4).
+//! The answers to the peer's transfers: acknowledgments and refusals (RFC 9174 5.2.3, 5.2.4).
 
 use alloc::collections::VecDeque;
 

@@ -26,7 +26,7 @@ const UNVERIFIED: u16 = 0xD402;
 /// Octets of an item's flags, type and length.
 const ITEM_HEAD_OCTETS: u32 = 1 + 2 + 2;
 
-/// What is wrong with a list of extension items.
+/// A fault in a list of extension items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum ExtensionFault {
     /// The items do not fill the list exactly.
@@ -43,7 +43,7 @@ pub(super) enum ExtensionFault {
     TransferLengthTwice,
 }
 
-/// What a transfer's extension items say.
+/// The content of a transfer's extension items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TransferExtensions {
     /// Octets of the whole transfer (RFC 9174 5.2.5.1).
@@ -100,7 +100,7 @@ impl TransferExtensions {
     }
 }
 
-/// What a peer's session extension items say (RFC 9174 4.8).
+/// The content of a peer's session extension items (RFC 9174 4.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SessionExtensions {
     /// It keeps what it acknowledged of a transfer that fails.

@@ -1,8 +1,8 @@
-//! How a peer breaks the rules of transfers.
+//! Breaches of the rules of transfers by a peer.
 
 use thiserror::Error;
 
-/// How a peer broke the order of segments.
+/// A breach of the order of segments by a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum SegmentFault {
     /// A transfer began inside another.
@@ -19,7 +19,7 @@ pub(super) enum SegmentFault {
     Exhausted,
 }
 
-/// How a peer's answer to a transfer was wrong.
+/// A fault in a peer's answer to a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum AnswerFault {
     /// An answer to a transfer that is not under way.

@@ -70,7 +70,7 @@ pub(super) struct SessInit {
     pub(super) extensions: Bytes,
 }
 
-/// What comes before a segment's octets (RFC 9174 5.2.2).
+/// The head of a segment (RFC 9174 5.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct XferSegment {
     /// START, END and whatever else the peer set.

@@ -1,4 +1,4 @@
-//! How a session is set up: contact headers, TLS, `SESS_INIT` (RFC 9174 4).
+//! The setup of a session: contact headers, TLS, `SESS_INIT` (RFC 9174 4).
 
 use alloc::format;
 use alloc::string::ToString;

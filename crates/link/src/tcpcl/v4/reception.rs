@@ -1,4 +1,4 @@
-//! What a session does about each message that it receives.
+//! The reaction of a session to each message that it receives.
 
 use bytes::Bytes;
 use dhow_bundle::Now;
@@ -38,7 +38,7 @@ impl Session {
         }
     }
 
-    /// What nearly all messages are, without a look at what else they could be; false when the next is no such.
+    /// Segments and their acknowledgments, which nearly all messages are; false when the next is neither.
     pub(super) fn handle_usual(&mut self, now: Now, chunk: &mut Bytes) -> bool {
         if let Some((segment, octets)) = self.decoder.whole_transfer(chunk) {
             self.timers.transfer_arrived(now.monotonic);

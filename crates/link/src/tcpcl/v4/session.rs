@@ -42,7 +42,7 @@ pub struct Session {
     pub(super) events: Events,
     pub(super) timers: Timers,
     pub(super) termination: Termination,
-    /// What the peer's certificate proves; `None` without TLS.
+    /// The identities that the peer's certificate proves; `None` without TLS.
     pub(super) identities: Option<PeerIdentities>,
     pub(super) parameters: Option<SessionParameters>,
     /// Messages rejected so far, by either side.
@@ -84,13 +84,13 @@ impl Session {
         session
     }
 
-    /// What the session is going through.
+    /// The state of the session.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// What both sides agreed on; `None` before that.
+    /// The parameters that both sides agreed on; `None` before that.
     #[must_use]
     pub const fn parameters(&self) -> Option<&SessionParameters> {
         self.parameters.as_ref()
@@ -153,7 +153,7 @@ impl Session {
             LinkCommand::Cancel { transfer } => {
                 match self.outgoing.cancel(transfer, &mut self.events) {
                     Cancelled::Quietly => {}
-                    // What has wholly left cannot be taken back.
+                    // A transfer that has wholly left cannot be taken back.
                     Cancelled::TooLate => {
                         self.fail(
                             Some(TerminateReason::Unknown),
@@ -250,7 +250,7 @@ impl StreamSession for Session {
             // RFC 9174 5.1.1: a KEEPALIVE after an interval without any message; it waits for the end
             // of a segment that is under way.
             Expiry::Keepalive => self.timers.set_keepalive_due(),
-            // What the peer sent may lie in the socket because we want no more.
+            // Octets of the peer may lie in the socket because we want no more.
             Expiry::Silence if !self.wants_octets() => self.timers.octets_received(now.monotonic),
             Expiry::Stalled if !self.wants_octets() => self.timers.transfer_arrived(now.monotonic),
             Expiry::Stalled => self.fail(

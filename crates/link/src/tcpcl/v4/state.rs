@@ -1,4 +1,4 @@
-//! What a session goes through: RFC 9174 3.3.
+//! The states of a session: RFC 9174 3.3.
 //!
 //! ```text
 //!                      TCP connected
@@ -51,7 +51,7 @@ pub enum State {
     Closed,
 }
 
-/// What moves a session from one state to another.
+/// An event that moves a session from one state to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trigger {
     /// The contact headers agree on a session without TLS.

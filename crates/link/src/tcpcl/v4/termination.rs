@@ -1,4 +1,4 @@
-//! How a session ends: RFC 9174 6.
+//! The end of a session: RFC 9174 6.
 
 use super::message::{Message, REPLY};
 use super::reason::RejectReason;
@@ -11,7 +11,7 @@ use crate::tcpcl::config::Role;
 /// Octets of a `SESS_TERM` (RFC 9174 6.1): type, flags, reason.
 const SESS_TERM_OCTETS: usize = 3;
 
-/// Who has said what about the end.
+/// The messages of both sides about the end.
 #[derive(Debug, Default)]
 pub(super) struct Termination {
     /// The reason that was said first, by either side.

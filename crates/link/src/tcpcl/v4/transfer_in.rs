@@ -17,7 +17,7 @@ pub(super) struct TransfersIn {
     limits: Limits,
 }
 
-/// What incoming transfers are held to.
+/// The limits of incoming transfers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Largest segment announced, octets.

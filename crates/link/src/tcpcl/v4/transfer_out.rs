@@ -25,7 +25,7 @@ pub(super) struct TransfersOut {
     order: TransferOrder<TransferOut>,
     /// Sequence number of the transfer that is being sent or is to be sent next.
     sending: u64,
-    /// What is there to be sent of that and of those that follow it.
+    /// The octets to be sent of that and of those that follow it.
     supplies: Supplies,
     /// Octets of the segment begun that have not been given out.
     segment_remaining: u64,
@@ -42,11 +42,11 @@ pub(super) struct TransfersOut {
     reading: Reading,
 }
 
-/// What both sides keep of transfers that fail.
+/// The octets that both sides keep of transfers that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeping {
     Nothing,
-    /// What they acknowledged.
+    /// The octets that they acknowledged.
     Prefixes,
 }
 
@@ -85,7 +85,7 @@ impl Phase {
     }
 }
 
-/// What cancelling a transfer means for the session.
+/// The consequence for the session of cancelling a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cancelled {
     /// Nothing.
@@ -486,7 +486,7 @@ impl TransfersOut {
             }));
             return true;
         }
-        // What there is goes out now: a segment does not wait for being full.
+        // The octets that are there go out now: a segment does not wait for being full.
         let supply = self.supplies.of(self.sending, self.sending);
         let supplied = supply.map_or(0, |supply| supply.total());
         let left = supplied.saturating_sub(out.sent);

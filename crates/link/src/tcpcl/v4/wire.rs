@@ -20,7 +20,7 @@ pub(super) const MAX_EXTENSION_OCTETS: u32 = 16 * 1024;
 /// Octets of a node ID that a peer may have: the bound for endpoint IDs everywhere in Dhow.
 pub(super) const MAX_NODE_ID_OCTETS: u16 = 1024;
 
-/// How a peer broke the framing: nothing after it in the stream can be understood.
+/// A breach of the framing by a peer: nothing after it in the stream can be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum WireFault {
     /// The stream does not begin with "dtn!".
@@ -45,7 +45,7 @@ type Stop = head::Stop<WireFault>;
 /// The flags of a transfer's only segment.
 const WHOLE: u8 = START | END;
 
-/// What the stream holds next.
+/// The next item of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// A message; after an `XFER_SEGMENT` with data its `Data` items follow.
@@ -73,7 +73,7 @@ impl Decoder {
         Ok(head)
     }
 
-    /// What comes next in the stream; `None` when `chunk` is used up.
+    /// The next item of the stream; `None` when `chunk` is used up.
     pub(super) fn next(&mut self, chunk: &mut Bytes) -> Result<Option<Item>, WireFault> {
         if self.data_remaining > 0 {
             return Ok(self.data(chunk));

@@ -29,7 +29,7 @@ enum Stage {
     Lost,
 }
 
-/// Who reads a payload.
+/// The reader of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// The node itself, so that it is not left out.
@@ -81,7 +81,7 @@ impl ApplicationOmission {
     }
 }
 
-/// What comes behind a message.
+/// The item that follows a message.
 fn behind(message: Bytes, local: &Local) -> Stage {
     let Ok(message) = AapMessage::decode(message) else {
         return Stage::Lost;
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::api::wire::{BundleAdu, ConnectionConfig, put_message};
 
-    /// What an application says in chunks of some size, as it is recorded.
+    /// The octets of an application in chunks of some size, as they are recorded.
     fn recorded(said: &[u8], cut: usize) -> Vec<u8> {
         let mut omission = ApplicationOmission::default();
         let mut out = Vec::new();

@@ -15,7 +15,7 @@ const HEADER_OCTETS_MAX: usize = 64 << 10;
 /// Zeros that are added to a checksum at a time.
 const ZEROS: [u8; 4096] = [0; 4096];
 
-/// Where in its bundle the stream is.
+/// The place in its bundle that the stream has reached.
 #[derive(Debug)]
 pub(super) enum BundleOmission {
     /// In the header blocks, of which this has come.
@@ -85,7 +85,7 @@ impl BundleOmission {
         }
     }
 
-    /// What comes behind a header.
+    /// The item that follows a header.
     fn behind(header: &Header, local: &Local) -> Self {
         match local.locality(&header.primary.destination) {
             Locality::Administrative | Locality::Echo | Locality::Perf => Self::Whole,
@@ -114,7 +114,7 @@ impl Checksums {
         rest
     }
 
-    /// What makes the trailer with zeros of the one that belongs to the payload as it came, the last octet first. So
+    /// The change that makes of the trailer with zeros the one that belongs to the payload as it came, the last octet first. So
     /// a checksum that is right stays right, and one that is wrong wrong.
     fn changes(&self) -> Vec<u8> {
         let (came, zeros) = (self.came.trailer(), self.zeros.trailer());

@@ -1,8 +1,8 @@
-//! What a recording leaves out: payloads, in whose place zeros stand.
+//! The omissions of a recording: payloads, in whose place zeros stand.
 //!
 //! A node looks at no payload but those that it reads itself (`Locality::Administrative`, `Echo` and `Perf`), so with zeros it does the
 //! same, as long as checksums say the same of them: the CRC of a payload block is changed along with it, so that it is
-//! right where it was right and wrong where it was wrong (`bundle`). Where payloads lie, `link::tcpcl::DataReader` tells
+//! right where it was right and wrong where it was wrong (`bundle`). The place of a payload is told by `link::tcpcl::DataReader`
 //! of what neighbours send, and `application` of what applications do.
 
 mod application;
@@ -24,7 +24,7 @@ use crate::local::Local;
 /// The first octet of a bundle (RFC 9171 4.1), and of a datagram that has nothing else.
 const BUNDLE: u8 = 0x9f;
 
-/// What octets from the store are.
+/// The kind of octets from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     /// A bundle from its beginning.

@@ -1,8 +1,8 @@
 //! A log's octets on their way past the page cache.
 //!
-//! What a store writes it either sends on at once, or not for a long time. A page cache keeps it for the time between, at the
+//! Octets that a store writes it either sends on at once, or not for a long time. A page cache keeps it for the time between, at the
 //! price of a copy, and of memory that the system gives and takes page by page. Here a write goes from a buffer that is used
-//! again and again to the disk, and the buffers written last are what the log's readers find first. Whoever reads on and on
+//! again and again to the disk, and the buffers written last are what the log's readers find first. A reader that reads on and on
 //! finds the next octets read ahead.
 
 mod crew;
@@ -60,16 +60,16 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     recent: Recent,
-    /// Where windows begin that are to be read.
+    /// The places of windows that are to be read.
     wanted: VecDeque<u64>,
     /// Windows that are being read.
     loads: Vec<Load>,
     next_load: u64,
-    /// What is to be written.
+    /// Stretches that are to be written.
     writes: VecDeque<Write>,
-    /// Where something is to be written or is being written.
+    /// The places at which something is to be written or is being written.
     unwritten: Vec<Span>,
-    /// How many wait for writes.
+    /// The number of threads that wait for writes.
     waiting: usize,
     /// Why a write failed, until somebody asks.
     failure: Option<io::Error>,
@@ -163,7 +163,7 @@ impl Direct {
         })
     }
 
-    /// What large chunks must be multiples of to be written as they are.
+    /// The number of octets of which large chunks must be multiples to be written as they are.
     pub(super) fn grain(&self) -> Option<usize> {
         self.is_ample.then_some(BLOCK_OCTETS)
     }
@@ -208,7 +208,7 @@ impl Drop for Direct {
 }
 
 impl State {
-    /// What is in memory of a span is old.
+    /// The octets of a span that are in memory are old.
     fn forget(&mut self, span: Span) {
         self.recent.forget(span.start, span.end);
         for load in &mut self.loads {

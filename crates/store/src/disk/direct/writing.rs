@@ -62,7 +62,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// What was known of its place is old; it is kept in memory instead.
+    /// The octets known of its place are old; it is kept in memory instead.
     fn take_place(&self, state: &mut State) {
         let first = self.start + length(self.known);
         state.forget(Span::new(first, self.padded.len() - self.known));
@@ -144,7 +144,7 @@ impl Edge {
         is_wanted.then(|| Write::new(self.start, self.blocks.clone()))
     }
 
-    /// What is to be written of it when the next write begins with the block at `start`.
+    /// The octets of it that are to be written when the next write begins with the block at `start`.
     fn before(&self, start: u64) -> Option<Write> {
         let span = self.span();
         let end = if span.holds(start) { start } else { span.end };
@@ -153,7 +153,7 @@ impl Edge {
     }
 }
 
-/// How a direct write ended.
+/// The end of a direct write.
 #[derive(Debug)]
 pub(in super::super) enum Written {
     Yes,
@@ -163,7 +163,7 @@ pub(in super::super) enum Written {
 
 impl Direct {
     /// Write chunks one after the other from `offset`: they are on their way as soon as they are worth a write, and all is on the
-    /// disk after [`Direct::settle`]. What follows in the last block becomes zeros; `before` reads
+    /// disk after [`Direct::settle`]. The rest of the last block becomes zeros; `before` reads
     /// what precedes in the first one, where that is not known.
     pub(in super::super) fn write(
         &self,
@@ -234,7 +234,7 @@ impl Direct {
 
     /// Sends octets on their way to the disk: many at once, few with what follows or with the next sync.
     fn send(&self, piece: Piece) -> io::Result<Written> {
-        // What is on its way is not overtaken: of two writes under way, either may be the later one.
+        // A write that is on its way is not overtaken: of two writes under way, either may be the later one.
         let span = Span::new(piece.start, piece.padded.len());
         let mut state = self.shared.wait_for_writes(|state| {
             state.unwritten.len() < WRITES_BOUND && !state.is_under_way(span)
@@ -316,7 +316,7 @@ impl Direct {
         if state.writes.len() > 1 {
             self.shared.write_wanted.notify_all();
         }
-        // Whoever waits helps.
+        // A thread that waits helps.
         while !state.writes.is_empty() {
             state = self.shared.write_next(state);
         }
@@ -424,7 +424,7 @@ impl Shared {
 }
 
 impl State {
-    /// What is first in line is to be written: to the only one more may come.
+    /// The first stretch in line is to be written: to the only one more may come.
     fn is_to_be_written(&self) -> bool {
         let is_wanted = self.waiting > 0 || self.closed || self.writes.len() > 1;
         self.writes

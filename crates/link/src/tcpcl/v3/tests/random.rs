@@ -257,7 +257,7 @@ impl World {
     fn check(&self) {
         for side in [0, 1] {
             let (sender, receiver) = (&self.nodes[side], &self.nodes[1 - side]);
-            // The wire numbers nothing: a bundle is known by its octets. What is whole came in order.
+            // The wire numbers nothing: a bundle is known by its octets. Whole bundles came in order.
             let mut whole = receiver
                 .incoming
                 .values()

@@ -14,7 +14,7 @@ macro_rules! capture {
 /// A transfer as its sender numbered it.
 type Transfer = (u64, Vec<u8>);
 
-/// What one side of a recording sent.
+/// The octets that one side of a recording sent.
 struct Recorded {
     messages: Vec<Message>,
     transfers: Vec<Transfer>,

@@ -421,7 +421,7 @@ fn nothing_passes_between_contact_header_and_handshake_4_4_3() {
     pair.settle();
     pair.transmit(0, 0, b"early");
     assert!(drain(&mut pair.sessions[0], pair.now).is_empty());
-    // What came in the clear would otherwise be taken for something said inside TLS.
+    // Octets that came in the clear would otherwise be taken for something said inside TLS.
     for early in [&b"dtn!\x04\x01\x04"[..], b"dtn!\x04\x01"] {
         let mut session = Session::new(
             Role::Passive,

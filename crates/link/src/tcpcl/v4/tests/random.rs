@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the node on one side knows.
+/// The knowledge of the node on one side.
 #[derive(Default)]
 struct Node {
     next: u64,

@@ -941,7 +941,7 @@ fn a_begun_transfer_that_is_cancelled_ends_before_its_announced_length_5_2_5_1()
     let messages = sent(&mut session);
     assert_eq!(messages[0], end(0));
     assert!(matches!(&messages[1], Message::XferSegment(segment) if segment.transfer == 1));
-    // What crossed the end is acknowledged, and then the transfer refused.
+    // Octets that crossed the end are acknowledged, and then the transfer is refused.
     session.handle_octets(at(0), octets_of(&ack(0, 0, 200)));
     session.handle_octets(at(0), octets_of(&refusal(RefuseReason::NotAcceptable, 0)));
     assert!(events(&mut session).is_empty());
