@@ -10,6 +10,7 @@ pub mod collector;
 pub mod config;
 pub mod filter;
 pub mod omsp;
+#[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 mod point;
 pub mod schema;

@@ -36,6 +36,7 @@ mod forwarding;
 mod fragmentation;
 mod held;
 mod inspection;
+#[cfg(any(test, feature = "testing"))]
 mod invariants;
 mod local;
 mod memory;

@@ -39,6 +39,7 @@ mod guest;
 mod host;
 mod kind;
 mod network;
+#[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 pub mod plan;
 mod program;

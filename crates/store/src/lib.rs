@@ -34,6 +34,7 @@ mod image;
 mod log;
 mod loss;
 mod note;
+#[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 mod preparation;
 mod reader;
@@ -53,9 +54,10 @@ mod wire;
 
 pub use compaction::Verdict;
 pub use disk::{
-    BUFFER_OCTETS, Buffers, Chunk, Disk, DiskError, Failure, FaultyDisk, FileDisk, History,
-    LockError, MemoryDisk,
+    BUFFER_OCTETS, Buffers, Chunk, Disk, DiskError, FileDisk, History, LockError, MemoryDisk,
 };
+#[cfg(any(test, feature = "testing"))]
+pub use disk::{Failure, FaultyDisk};
 pub use error::OpenError;
 pub use image::RecoveredBundles;
 pub use loss::{Cause, Count, EarlyEnd, LOST_PLACES_MAX, Loss, LostPlace};

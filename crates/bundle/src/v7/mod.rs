@@ -10,6 +10,7 @@ pub mod forward;
 pub mod header;
 pub mod header_reader;
 #[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 pub mod payload;
 pub mod refusal;

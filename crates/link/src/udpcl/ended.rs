@@ -41,6 +41,7 @@ impl Ended {
     }
 
     /// Transfers that are known.
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }

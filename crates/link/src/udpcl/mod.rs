@@ -36,6 +36,7 @@ pub mod conversation;
 mod ended;
 mod fault;
 #[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 mod pacing;
 mod span;

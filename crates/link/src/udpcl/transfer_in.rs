@@ -66,11 +66,13 @@ impl TransfersIn {
     }
 
     /// Incomplete transfers, and octets that came of them.
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn held(&self) -> (usize, u64) {
         (self.incomplete.len(), self.octets)
     }
 
     /// Transfers that are over and still known.
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn known(&self) -> usize {
         self.ended.len()
     }

@@ -12,6 +12,7 @@ pub mod frame;
 mod incoming;
 mod keepalive;
 #[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 mod registration;
 mod request;

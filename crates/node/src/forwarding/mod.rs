@@ -7,6 +7,7 @@ pub(crate) mod cut_through;
 pub(crate) mod detours;
 pub(crate) mod fragmentation;
 pub(crate) mod heads;
+#[cfg(any(test, feature = "testing"))]
 mod invariants;
 pub(crate) mod ordered;
 pub(crate) mod queues;

@@ -21,6 +21,7 @@ pub(crate) mod endpoints;
 mod entry;
 pub(crate) mod expiries;
 mod index;
+#[cfg(any(test, feature = "testing"))]
 mod invariants;
 pub(crate) mod moved;
 pub(crate) mod onward;

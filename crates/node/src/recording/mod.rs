@@ -18,6 +18,7 @@ pub mod frame;
 pub mod item;
 mod omission;
 #[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 pub mod recorder;
 mod vocabulary;

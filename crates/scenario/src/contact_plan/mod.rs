@@ -56,6 +56,7 @@ fn read_file(path: &Path) -> std::io::Result<String> {
 ///
 /// # Panics
 /// When they contradict themselves.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) fn check(text: &str) -> bool {
     let mut is_one = false;
     for format in [Format::Ion, Format::Hdtn, Format::One] {

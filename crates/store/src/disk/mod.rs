@@ -4,6 +4,7 @@
 mod aligned;
 mod buffers;
 mod direct;
+#[cfg(any(test, feature = "testing"))]
 mod faulty;
 mod file;
 mod memory;
@@ -16,6 +17,7 @@ use bytes::Bytes;
 use dhow_bundle::storage::Medium;
 
 pub use buffers::{BUFFER_OCTETS, Buffers};
+#[cfg(any(test, feature = "testing"))]
 pub use faulty::{Failure, FaultyDisk, Operation};
 pub use file::{FileDisk, History, LockError};
 pub use memory::MemoryDisk;

@@ -28,6 +28,7 @@ mod fault;
 mod message;
 mod negotiation;
 #[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 mod reason;
 mod reception;
