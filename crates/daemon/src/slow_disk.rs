@@ -4,9 +4,8 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use dhow_bundle::storage::Medium;
-use dhow_store::{Chunk, Disk, DiskError};
+use dhow_store::{CachingDisk, Disk, DiskError};
 
 /// A disk whose flushes take longer by a fixed time: a test aid, set by `flush_delay`.
 pub struct SlowDisk {
@@ -35,26 +34,6 @@ impl Disk for SlowDisk {
         self.disk.write_at(offset, octets)
     }
 
-    fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
-        self.disk.append_at(offset, octets)
-    }
-
-    fn grain(&self) -> Option<usize> {
-        self.disk.grain()
-    }
-
-    fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
-        self.disk.share(offset, most)
-    }
-
-    fn forget(&self, offset: u64, octets: u64) {
-        self.disk.forget(offset, octets);
-    }
-
-    fn give_back(&self) {
-        self.disk.give_back();
-    }
-
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         self.disk.resize(octets)
     }
@@ -75,5 +54,10 @@ impl Disk for SlowDisk {
         self.disk.sync()?;
         std::thread::sleep(self.delay);
         Ok(())
+    }
+
+    fn caching(&self) -> Option<&dyn CachingDisk> {
+        // Its octets are kept as they would be without the delay.
+        self.disk.caching()
     }
 }

@@ -88,7 +88,7 @@ pub struct Capabilities {
 
 /// Whether octets can pass in one direction of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum PathState {
     /// As far as is known, yes.
     #[default]
     Open,
@@ -100,9 +100,9 @@ pub enum Way {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Path {
     /// From here to the peer. While it is closed no datagrams are given.
-    pub outgoing: Way,
+    pub outgoing: PathState,
     /// From the peer to here. While it is closed no timer that waits for the peer runs.
-    pub incoming: Way,
+    pub incoming: PathState,
     /// Octets of payload in the largest datagram that passes, where the system knows. It makes datagrams smaller than
     /// is configured, never larger.
     pub mtu: Option<u64>,

@@ -65,6 +65,7 @@ impl Attention {
     }
 
     /// All timers, the first first.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn timeouts(&self) -> impl Iterator<Item = (Instant, StreamId)> + Clone {
         self.timeouts.iter().copied()
     }

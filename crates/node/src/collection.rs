@@ -139,6 +139,7 @@ impl Collections {
     }
 
     /// The endpoints in use here, once for each use.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = EndpointIndex> {
         self.by_report_to
             .iter()

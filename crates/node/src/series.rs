@@ -50,12 +50,14 @@ impl<T> Series<T> {
         self.values.get(self.place(number)?)?.as_ref()
     }
 
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn contains(&self, number: u64) -> bool {
         let place = self.place(number);
         place.is_some_and(|place| matches!(self.values.get(place), Some(Some(_))))
     }
 
     /// All values in the order of their numbers.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.values.iter().flatten()
     }
@@ -69,6 +71,7 @@ impl<T> Series<T> {
         self.count
     }
 
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -54,7 +54,8 @@ mod wire;
 
 pub use compaction::Verdict;
 pub use disk::{
-    BUFFER_OCTETS, Buffers, Chunk, Disk, DiskError, FileDisk, History, LockError, MemoryDisk,
+    BUFFER_OCTETS, Buffers, CachingDisk, Chunk, Disk, DiskError, FileDisk, History, LockError,
+    MemoryDisk,
 };
 #[cfg(any(test, feature = "testing"))]
 pub use disk::{Failure, FaultyDisk};

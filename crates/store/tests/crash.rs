@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dhow_bundle::DtnTime;
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand, StoreEvent, StoredBundle};
-use dhow_store::{Disk, Failure, FaultyDisk, Options, Store};
+use dhow_store::{CachingDisk, Disk, Failure, FaultyDisk, Options, Store};
 use proptest::prelude::*;
 use world::{bundle, octets, options, read, sum};
 

@@ -10,7 +10,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dhow_store::{Buffers, Chunk, Disk, FileDisk, MemoryDisk};
+use dhow_store::{Buffers, CachingDisk, Chunk, Disk, FileDisk, MemoryDisk};
 use proptest::prelude::*;
 
 /// A block of direct writes.

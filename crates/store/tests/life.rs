@@ -19,8 +19,8 @@ use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extents, Piece, StoreCommand, StoreEvent, StoreRefusal};
 use dhow_bundle::{DtnTime, EndpointId};
 use dhow_store::{
-    Disk, DiskError, Durability, FaultyDisk, FileDisk, History, LockError, MemoryDisk, OpenError,
-    Options, Origin, Store, Verdict,
+    CachingDisk, Disk, DiskError, Durability, FaultyDisk, FileDisk, History, LockError, MemoryDisk,
+    OpenError, Options, Origin, Store, Verdict,
 };
 use world::{append, bundle, commit, contents, octets, options, put, read, stored, sum};
 
@@ -653,10 +653,6 @@ impl Disk for Read {
         self.disk.write_at(offset, octets)
     }
 
-    fn grain(&self) -> Option<usize> {
-        Some(4096)
-    }
-
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         self.disk.resize(octets)
     }
@@ -667,6 +663,16 @@ impl Disk for Read {
 
     fn sync(&self) -> Result<(), DiskError> {
         self.disk.sync()
+    }
+
+    fn caching(&self) -> Option<&dyn CachingDisk> {
+        Some(self)
+    }
+}
+
+impl CachingDisk for Read {
+    fn grain(&self) -> Option<usize> {
+        Some(4096)
     }
 }
 

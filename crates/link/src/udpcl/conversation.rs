@@ -16,7 +16,7 @@ use super::transfer_in::TransfersIn;
 use super::transfer_out::{Plan, TransfersOut};
 use super::wire::{EcnCounts, Extensions, KEEPALIVE, Message, Packet, write_announcement};
 use crate::datagram::{
-    Assurance, Batch, Capabilities, DatagramEvent, DatagramLink, Limit, Path, Way,
+    Assurance, Batch, Capabilities, DatagramEvent, DatagramLink, Limit, Path, PathState,
 };
 use crate::stream::{DownReason, LinkCommand, TerminateReason};
 
@@ -320,16 +320,16 @@ impl DatagramLink for Conversation {
         self.path = path;
         self.outgoing.limit(self.mtu());
         match (path.incoming, self.deaf_since) {
-            (Way::Closed, None) => {
+            (PathState::Closed, None) => {
                 self.expire(now);
                 self.deaf_since = Some(now);
             }
-            (Way::Open, Some(since)) => {
+            (PathState::Open, Some(since)) => {
                 self.incoming.shift(since, now);
                 self.peer.shift(since, now);
                 self.deaf_since = None;
             }
-            (Way::Closed, Some(_)) | (Way::Open, None) => {}
+            (PathState::Closed, Some(_)) | (PathState::Open, None) => {}
         }
     }
 
@@ -354,7 +354,7 @@ impl DatagramLink for Conversation {
 
     fn poll_datagrams(&mut self, now: Now, limit: Limit, out: &mut Batch) {
         let now = now.monotonic;
-        if self.phase == Phase::Down || self.path.outgoing == Way::Closed {
+        if self.phase == Phase::Down || self.path.outgoing == PathState::Closed {
             return;
         }
         self.filled = None;
@@ -382,7 +382,7 @@ impl DatagramLink for Conversation {
             return None;
         }
         let waits_for_peer = self.deaf_since.is_none();
-        let sends = self.path.outgoing == Way::Open;
+        let sends = self.path.outgoing == PathState::Open;
         let end = match self.phase {
             Phase::Ending(_, end) => Some(end),
             Phase::Open | Phase::Down => None,

@@ -14,7 +14,7 @@ use super::conversation::MAX_EVENTS_WAITING;
 use super::ended::MAX_ENDED;
 use super::transfer_in::MAX_INCOMPLETE;
 use super::{Announcement, Config, Conversation, Framing, Peer, Rate};
-use crate::datagram::{Batch, DatagramEvent, DatagramLink, Limit, Path, Way};
+use crate::datagram::{Batch, DatagramEvent, DatagramLink, Limit, Path, PathState};
 use crate::stream::{LinkCommand, RefuseReason, TerminateReason, TransferId};
 
 /// Octets at the front of a fuzzer's input that say how the node behaves.
@@ -238,7 +238,13 @@ impl Ordeal {
                     .handle_command(self.now, LinkCommand::Refuse { transfer, reason });
             }
             1 => {
-                let way = |closed| if closed { Way::Closed } else { Way::Open };
+                let way = |closed| {
+                    if closed {
+                        PathState::Closed
+                    } else {
+                        PathState::Open
+                    }
+                };
                 let path = Path {
                     outgoing: way(choice & 0x10 != 0),
                     incoming: way(choice & 0x20 != 0),

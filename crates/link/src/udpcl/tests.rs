@@ -23,7 +23,7 @@ use dhow_bundle::{DtnTime, Instant, NodeId, Now};
 
 use super::oracle::Ledger;
 use super::{Config, Conversation, Framing, Peer, Rate};
-use crate::datagram::{Batch, DatagramEvent, DatagramLink, Limit, Path, Way};
+use crate::datagram::{Batch, DatagramEvent, DatagramLink, Limit, Path, PathState};
 use crate::stream::{DownReason, LinkCommand, RefuseReason, TerminateReason, TransferId};
 
 /// A log whose octet at each offset is known.

@@ -11,7 +11,7 @@ use dhow_node::config::Config;
 use dhow_node::driver::{Action, Event, StreamId, Telling};
 
 use crate::counted::{counted_handle, counted_poll, counted_poll_octets};
-use crate::shelf::Shelf;
+use crate::store::StoreInMemory;
 
 /// Octets polled of a stream at a time, as the daemon does.
 const GATHER_OCTETS: usize = 1 << 20;
@@ -26,7 +26,7 @@ pub enum Counting {
 pub struct Host {
     pub node: Node,
     pub counting: Counting,
-    shelf: Shelf,
+    store: StoreInMemory,
     commands: Vec<StoreCommand>,
     /// Streams that have octets to poll.
     pub to_flush: BTreeSet<StreamId>,
@@ -40,7 +40,7 @@ impl Host {
         let mut host = Self {
             node: Node::new(config).with_telling(Telling::Exceptions),
             counting: Counting::Off,
-            shelf: Shelf::default(),
+            store: StoreInMemory::default(),
             commands: Vec::new(),
             to_flush: BTreeSet::new(),
             dials: 0,
@@ -67,7 +67,7 @@ impl Host {
         if self.commands.is_empty() {
             return false;
         }
-        for event in self.shelf.sync(&mut self.commands) {
+        for event in self.store.sync(&mut self.commands) {
             self.tell(now, Event::Store(event));
         }
         self.pump(now);
@@ -91,7 +91,7 @@ impl Host {
             for piece in out.pieces() {
                 match piece {
                     Piece::Octets(piece) => octets.extend_from_slice(piece),
-                    Piece::Extent(extent) => octets.extend_from_slice(&self.shelf.read(&[*extent])),
+                    Piece::Extent(extent) => octets.extend_from_slice(&self.store.read(&[*extent])),
                 }
             }
             self.pump(now);
@@ -135,7 +135,7 @@ impl Host {
                 return;
             }
             for (ticket, extents) in reads {
-                let octets = Some(self.shelf.read(&extents));
+                let octets = Some(self.store.read(&extents));
                 self.tell(now, Event::Read { ticket, octets });
             }
         }

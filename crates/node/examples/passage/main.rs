@@ -15,7 +15,7 @@
 mod application;
 mod counted;
 mod host;
-mod shelf;
+mod store;
 mod street;
 
 use application::{Reader, requests};

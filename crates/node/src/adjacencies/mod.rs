@@ -134,6 +134,7 @@ impl Adjacencies {
 
     /// Whether a session that is over may still have last octets to write.
     #[inline]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn has_parting(&self) -> bool {
         !self.parting.is_empty()
     }

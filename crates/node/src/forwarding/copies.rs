@@ -60,6 +60,7 @@ impl Copies {
     }
 
     /// Sessions that have a bundle on their way.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn sessions(&self, key: BundleKey) -> usize {
         self.bundles
             .get(&key)
@@ -67,6 +68,7 @@ impl Copies {
     }
 
     /// All bundles.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn keys(&self) -> impl Iterator<Item = BundleKey> {
         self.bundles.keys().copied()
     }

@@ -58,6 +58,7 @@ impl Ordered {
     }
 
     /// Whether a bundle, which waits nowhere else, is here.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn contains(&self, entry: &Entry, key: BundleKey) -> bool {
         match Chain::<Waiting>::standing(entry) {
             Standing::Out => false,
@@ -108,6 +109,7 @@ impl Ordered {
     }
 
     /// Whether the run has as many bundles as it counts, in order.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn is_whole(&self, bundles: &Bundles) -> bool {
         let run = || self.run.iter(bundles).map(|(_, entry)| entry.order());
         run().count() == self.run.len() && run().is_sorted_by(|one, other| one < other)

@@ -12,7 +12,7 @@ use dhow_bundle::storage::BundleKey;
 
 use crate::config::{LinkId, SendOrder};
 use crate::forwarding::ordered::Ordered;
-use crate::held::bundles::{Bundles, Entry};
+use crate::held::bundles::Bundles;
 use crate::held::endpoints::EndpointIndex;
 use crate::memory::{text_octets, tree_octets};
 use crate::routing::Hop;
@@ -402,12 +402,19 @@ impl Queues {
     }
 
     /// True when a bundle waits in its queue.
-    pub(crate) fn holds(&self, id: QueueId, entry: &Entry, key: BundleKey) -> bool {
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn holds(
+        &self,
+        id: QueueId,
+        entry: &crate::held::bundles::Entry,
+        key: BundleKey,
+    ) -> bool {
         let queue = self.queues.get(&id);
         queue.is_some_and(|queue| queue.by_arrival.contains(entry, key))
     }
 
     /// Whether the bundles of each queue are in order, and as many as it counts.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn are_whole(&self, bundles: &Bundles) -> bool {
         let mut queues = self.queues.values();
         queues.all(|queue| queue.by_arrival.is_whole(bundles))

@@ -171,6 +171,7 @@ impl Arrivals {
     }
 
     /// All of them, in no order that means anything.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (BundleKey, &Arrival)> {
         self.slots.iter().map(|(key, arrival)| (*key, arrival))
     }

@@ -34,6 +34,7 @@ impl Backlog {
     }
 
     /// Octets of bundles that arrive no longer, and still wait.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn abandoned_octets(&self) -> u64 {
         self.abandoned.values().map(|(_, octets)| octets).sum()
     }
@@ -95,6 +96,7 @@ impl Backlog {
     }
 
     /// Octets of all streams and of applications add up to no more than what waits.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn is_consistent(&self) -> bool {
         let of_streams: u64 = self.shares.values().sum();
         self.of_clients <= of_streams && of_streams <= self.octets

@@ -193,6 +193,7 @@ impl Endpoints {
     }
 
     /// The number of users of each ID in use.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn users(&self) -> impl Iterator<Item = (EndpointIndex, usize)> + Clone {
         let in_use = self.places.iter().zip(0_u32..);
         in_use.filter_map(|(slot, place)| {

@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use dhow_bundle::Instant;
 use dhow_bundle::storage::BundleKey;
 
-use crate::held::bundles::{Bundles, Entry};
+use crate::held::bundles::Bundles;
 use crate::held::chain::{Bag, Chain, Standing};
 use crate::memory::tree_octets;
 
@@ -74,7 +74,8 @@ impl Expiries {
     }
 
     /// Whether a bundle expires some time.
-    pub(crate) fn contains(&self, entry: &Entry, key: BundleKey) -> bool {
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn contains(&self, entry: &crate::held::bundles::Entry, key: BundleKey) -> bool {
         match Chain::<Bag>::standing(entry) {
             Standing::Out => false,
             Standing::Beside => self.soon.contains(&(entry.expires(), key)),
@@ -83,6 +84,7 @@ impl Expiries {
     }
 
     /// Bundles that expire some time.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn len(&self) -> usize {
         let later = self.later.values().map(Chain::len);
         later.fold(self.soon.len(), usize::saturating_add)
@@ -129,9 +131,10 @@ impl Expiries {
     }
 
     /// Whether each bag has as many bundles as it counts, all of its second.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn are_whole(&self, bundles: &Bundles) -> bool {
         self.later.iter().all(|(second_of, bag)| {
-            let of = |entry: &Entry| second(entry.expires()) == *second_of;
+            let of = |entry: &crate::held::bundles::Entry| second(entry.expires()) == *second_of;
             bag.iter(bundles).filter(|(_, entry)| of(entry)).count() == bag.len()
         })
     }

@@ -246,6 +246,7 @@ impl Held {
     }
 
     #[inline]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) const fn expiries(&self) -> &Expiries {
         &self.expiries
     }
@@ -275,6 +276,7 @@ impl Held {
 
     /// Bundles that are tried again, in order.
     #[inline]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) const fn retries(&self) -> &BTreeSet<(Instant, BundleKey)> {
         &self.retries
     }
@@ -316,6 +318,7 @@ impl Held {
 
     /// Their parts on their way into the store.
     #[inline]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) const fn reactive_fragments(&self) -> &BTreeMap<BundleKey, ReactiveFragment> {
         &self.reactive_fragments
     }

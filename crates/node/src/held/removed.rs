@@ -171,6 +171,7 @@ impl Removed {
     }
 
     /// The endpoints that are named here, once for each time.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = EndpointIndex> {
         self.remembered.iter().map(|remembered| remembered.source)
     }

@@ -46,6 +46,7 @@ impl Perf {
     }
 
     /// Bundles that no summary told of.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn held(&self) -> impl Iterator<Item = BundleKey> {
         self.runs.iter().flat_map(|run| run.held.iter().copied())
     }

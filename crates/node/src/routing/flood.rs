@@ -46,7 +46,7 @@ struct Peer {
     /// Those of them that have another, and when.
     again: BTreeMap<u64, Instant>,
     /// Those of them that rest until then, the first to wake first.
-    resting: BTreeSet<(Instant, u64)>,
+    paused: BTreeSet<(Instant, u64)>,
     /// Those behind that have none: it has them.
     known: BTreeSet<u64>,
     /// When it went, while it is away.
@@ -59,14 +59,14 @@ impl Peer {
         self.finish(number);
         self.again.insert(number, at);
         if now.is_none_or(|now| at > now) {
-            self.resting.insert((at, number));
+            self.paused.insert((at, number));
         }
     }
 
     /// A bundle has no other turn.
     fn finish(&mut self, number: u64) {
         if let Some(at) = self.again.remove(&number) {
-            self.resting.remove(&(at, number));
+            self.paused.remove(&(at, number));
         }
     }
 }
@@ -77,7 +77,7 @@ impl Flood {
         let bundles = &self.bundles;
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.again.retain(|number, _| bundles.contains_key(number));
-            peer.resting
+            peer.paused
                 .retain(|(_, number)| bundles.contains_key(number));
             peer.known.retain(|number| bundles.contains_key(number));
         }
@@ -238,12 +238,12 @@ impl Router for Flood {
 
     fn wakes(&mut self, now: Instant, peer: &NodeId) -> Option<Instant> {
         let peer = self.peers.get_mut(peer)?;
-        while let Some(&(at, _)) = peer.resting.first()
+        while let Some(&(at, _)) = peer.paused.first()
             && at <= now
         {
-            peer.resting.pop_first();
+            peer.paused.pop_first();
         }
-        peer.resting.first().map(|&(at, _)| at)
+        peer.paused.first().map(|&(at, _)| at)
     }
 
     fn note(&self, key: BundleKey) -> Option<Bytes> {
@@ -259,7 +259,7 @@ impl Router for Flood {
         let of_peer = |(id, peer): (&NodeId, &Peer)| {
             text_octets(id.endpoint())
                 + tree_octets::<(u64, Instant)>(peer.again.len())
-                + tree_octets::<(Instant, u64)>(peer.resting.len())
+                + tree_octets::<(Instant, u64)>(peer.paused.len())
                 + tree_octets::<u64>(peer.known.len())
         };
         tree_octets::<(u64, BundleKey)>(self.bundles.len())

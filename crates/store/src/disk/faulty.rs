@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSlice};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Disk, DiskError};
+use super::{CachingDisk, Disk, DiskError};
 
 /// A crash keeps or loses unsynced octets in pieces of this size.
 const SECTOR_OCTETS: usize = 512;
@@ -253,10 +253,6 @@ impl State {
 }
 
 impl Disk for FaultyDisk {
-    fn grain(&self) -> Option<usize> {
-        self.lock().grain
-    }
-
     fn size(&self) -> Result<u64, DiskError> {
         Ok(u64::try_from(self.lock().current.len()).unwrap_or(u64::MAX))
     }
@@ -355,5 +351,15 @@ impl Disk for FaultyDisk {
                 Err(io::Error::other("the sync failed").into())
             }
         }
+    }
+
+    fn caching(&self) -> Option<&dyn CachingDisk> {
+        Some(self)
+    }
+}
+
+impl CachingDisk for FaultyDisk {
+    fn grain(&self) -> Option<usize> {
+        self.lock().grain
     }
 }

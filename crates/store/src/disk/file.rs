@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use super::buffers::Buffers;
 use super::direct::{Direct, Written};
-use super::{Chunk, Disk, DiskError, slices};
+use super::{CachingDisk, Chunk, Disk, DiskError, slices};
 
 /// Slices handed to the system in one call (`IOV_MAX` of Linux).
 const SLICES_PER_CALL: usize = 1024;
@@ -243,30 +243,6 @@ impl Disk for FileDisk {
             })
     }
 
-    fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
-        if let Some(direct) = self.direct() {
-            match direct.write(offset, octets, &self.file)? {
-                Written::Yes => return Ok(()),
-                Written::Unsupported => self.is_indirect.store(true, Ordering::Relaxed),
-            }
-        }
-        self.write_at(offset, &slices(octets))
-    }
-
-    fn grain(&self) -> Option<usize> {
-        self.direct()?.grain()
-    }
-
-    fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
-        self.direct()?.share(offset, most)
-    }
-
-    fn forget(&self, offset: u64, octets: u64) {
-        if let Some(direct) = self.direct() {
-            direct.forget(offset, offset.saturating_add(octets));
-        }
-    }
-
     fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError> {
         let Some(direct) = self.direct() else {
             return self.write_cached(offset, octets);
@@ -278,12 +254,6 @@ impl Disk for FileDisk {
         // Octets that were read ahead meanwhile may be older.
         direct.outdate(offset, end);
         written
-    }
-
-    fn give_back(&self) {
-        if let Some(direct) = self.direct() {
-            direct.give_back();
-        }
     }
 
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
@@ -326,5 +296,41 @@ impl Disk for FileDisk {
             direct.settle()?;
         }
         Ok(self.file.sync_data()?)
+    }
+
+    fn caching(&self) -> Option<&dyn CachingDisk> {
+        Some(self)
+    }
+}
+
+impl CachingDisk for FileDisk {
+    fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
+        if let Some(direct) = self.direct() {
+            match direct.write(offset, octets, &self.file)? {
+                Written::Yes => return Ok(()),
+                Written::Unsupported => self.is_indirect.store(true, Ordering::Relaxed),
+            }
+        }
+        self.write_at(offset, &slices(octets))
+    }
+
+    fn grain(&self) -> Option<usize> {
+        self.direct()?.grain()
+    }
+
+    fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
+        self.direct()?.share(offset, most)
+    }
+
+    fn give_back(&self) {
+        if let Some(direct) = self.direct() {
+            direct.give_back();
+        }
+    }
+
+    fn forget(&self, offset: u64, octets: u64) {
+        if let Some(direct) = self.direct() {
+            direct.forget(offset, offset.saturating_add(octets));
+        }
     }
 }

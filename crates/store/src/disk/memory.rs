@@ -9,7 +9,7 @@ use dhow_bundle::storage::Medium;
 
 use super::aligned::{Source, WriteBuffers};
 use super::buffers::Buffers;
-use super::{Chunk, Disk, DiskError};
+use super::{CachingDisk, Chunk, Disk, DiskError};
 
 /// A sparse log in memory: octets that were never written take none. Large pieces that are appended are kept as they came, and what was
 /// written is lent, not copied.
@@ -174,32 +174,6 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
-        let mut offset = offset;
-        let is_kept = |chunk: &Chunk<'_>| matches!(chunk, Chunk::Shared(octets) if octets.len() >= KEPT_OCTETS);
-        for chunks in octets.chunk_by(|before, after| !is_kept(before) && !is_kept(after)) {
-            match chunks {
-                [chunk @ Chunk::Shared(octets)] if is_kept(chunk) => {
-                    self.log_mut().put(offset, Bytes::clone(octets));
-                }
-                copied => self.copy_at(offset, copied),
-            }
-            let octets = chunks.iter().map(|chunk| chunk.octets().len()).sum();
-            offset = add(offset, octets);
-        }
-        Ok(())
-    }
-
-    fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
-        let mut octets = self.log().at(offset)?;
-        octets.truncate(index(most));
-        Some(octets)
-    }
-
-    fn forget(&self, offset: u64, octets: u64) {
-        self.log_mut().clear(offset, offset.saturating_add(octets));
-    }
-
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         let mut log = self.log_mut();
         log.clear(octets, u64::MAX);
@@ -232,5 +206,37 @@ impl Disk for MemoryDisk {
 
     fn sync(&self) -> Result<(), DiskError> {
         Ok(())
+    }
+
+    fn caching(&self) -> Option<&dyn CachingDisk> {
+        Some(self)
+    }
+}
+
+impl CachingDisk for MemoryDisk {
+    fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
+        let mut offset = offset;
+        let is_kept = |chunk: &Chunk<'_>| matches!(chunk, Chunk::Shared(octets) if octets.len() >= KEPT_OCTETS);
+        for chunks in octets.chunk_by(|before, after| !is_kept(before) && !is_kept(after)) {
+            match chunks {
+                [chunk @ Chunk::Shared(octets)] if is_kept(chunk) => {
+                    self.log_mut().put(offset, Bytes::clone(octets));
+                }
+                copied => self.copy_at(offset, copied),
+            }
+            let octets = chunks.iter().map(|chunk| chunk.octets().len()).sum();
+            offset = add(offset, octets);
+        }
+        Ok(())
+    }
+
+    fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
+        let mut octets = self.log().at(offset)?;
+        octets.truncate(index(most));
+        Some(octets)
+    }
+
+    fn forget(&self, offset: u64, octets: u64) {
+        self.log_mut().clear(offset, offset.saturating_add(octets));
     }
 }

@@ -102,6 +102,44 @@ pub trait Disk: Send + Sync {
     /// [`DiskError::Full`], or the system refused. Any part of the octets may then have been written.
     fn write_at(&self, offset: u64, octets: &[IoSlice<'_>]) -> Result<(), DiskError>;
 
+    /// Cuts the log or lengthens it with zeros.
+    ///
+    /// # Errors
+    /// [`DiskError::Full`], or the system refused.
+    fn resize(&self, octets: u64) -> Result<(), DiskError>;
+
+    /// Makes the log reach to `until` at least, and sees that there is room for all octets from `from` on: a later write there
+    /// does not find the disk full. Octets that were never written are zeros, and those between the log's former end and `from` take no room.
+    /// Nothing in the range is of use to anybody.
+    ///
+    /// # Errors
+    /// [`DiskError::Full`], or the system refused. The log may be longer all the same, and have room for a part.
+    fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError>;
+
+    /// The calls that it answers better than by reading and writing, where it does.
+    fn caching(&self) -> Option<&dyn CachingDisk> {
+        None
+    }
+
+    /// The medium that the octets lie in.
+    fn medium(&self) -> Medium {
+        Medium::Disk
+    }
+
+    /// Octets for which the disk would still have room; `None` where nobody can tell.
+    fn available(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns once everything written is durable.
+    ///
+    /// # Errors
+    /// The system refused: nothing since the last successful sync can be relied on.
+    fn sync(&self) -> Result<(), DiskError>;
+}
+
+/// A disk that has octets in memory: it may keep the buffers that are written, and lend those that are read.
+pub trait CachingDisk: Disk {
     /// As [`Disk::write_at`], at the log's growing end: what lies behind the octets, up to the next multiple of 4096, is of
     /// no use to anybody and may become zeros.
     ///
@@ -128,34 +166,44 @@ pub trait Disk: Send + Sync {
 
     /// Nobody will read these octets before they are written again.
     fn forget(&self, _offset: u64, _octets: u64) {}
+}
 
-    /// Cuts the log or lengthens it with zeros.
+/// The calls of a [`CachingDisk`] for any disk.
+impl dyn Disk + '_ {
+    /// As [`CachingDisk::append_at`]; a plain write of any other disk.
     ///
     /// # Errors
-    /// [`DiskError::Full`], or the system refused.
-    fn resize(&self, octets: u64) -> Result<(), DiskError>;
-
-    /// Makes the log reach to `until` at least, and sees that there is room for all octets from `from` on: a later write there
-    /// does not find the disk full. Octets that were never written are zeros, and those between the log's former end and `from` take no room.
-    /// Nothing in the range is of use to anybody.
-    ///
-    /// # Errors
-    /// [`DiskError::Full`], or the system refused. The log may be longer all the same, and have room for a part.
-    fn reserve(&self, from: u64, until: u64) -> Result<(), DiskError>;
-
-    /// The medium that the octets lie in.
-    fn medium(&self) -> Medium {
-        Medium::Disk
+    /// As [`Disk::write_at`].
+    pub fn append_at(&self, offset: u64, octets: &[Chunk<'_>]) -> Result<(), DiskError> {
+        match self.caching() {
+            Some(disk) => disk.append_at(offset, octets),
+            None => self.write_at(offset, &slices(octets)),
+        }
     }
 
-    /// Octets for which the disk would still have room; `None` where nobody can tell.
-    fn available(&self) -> Option<u64> {
-        None
+    /// As [`CachingDisk::grain`]; none of any other disk.
+    #[must_use]
+    pub fn grain(&self) -> Option<usize> {
+        self.caching()?.grain()
     }
 
-    /// Returns once everything written is durable.
-    ///
-    /// # Errors
-    /// The system refused: nothing since the last successful sync can be relied on.
-    fn sync(&self) -> Result<(), DiskError>;
+    /// As [`CachingDisk::share`]; none of any other disk.
+    #[must_use]
+    pub fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
+        self.caching()?.share(offset, most)
+    }
+
+    /// As [`CachingDisk::give_back`]; nothing for any other disk.
+    pub fn give_back(&self) {
+        if let Some(disk) = self.caching() {
+            disk.give_back();
+        }
+    }
+
+    /// As [`CachingDisk::forget`]; nothing for any other disk.
+    pub fn forget(&self, offset: u64, octets: u64) {
+        if let Some(disk) = self.caching() {
+            disk.forget(offset, octets);
+        }
+    }
 }

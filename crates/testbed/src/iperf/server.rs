@@ -324,14 +324,14 @@ mod tests {
     use crate::traffic::{Bursts, Pace, Pattern, Schedule};
 
     #[derive(Default)]
-    struct Told {
+    struct Heard {
         connections: Vec<Connection>,
         packets: Vec<Packet>,
         transfers: Vec<Transfer>,
         reports: Vec<Transfer>,
     }
 
-    impl Observer for Told {
+    impl Observer for Heard {
         fn connection(&mut self, connection: &Connection) {
             self.connections.push(*connection);
         }
@@ -358,7 +358,7 @@ mod tests {
         let at = socket.local_addr().unwrap();
         let mut reader = DatagramReader::new(socket).unwrap();
         let is_over = AtomicBool::new(false);
-        let (mut told, client_told) = (Told::default(), Mutex::new(Told::default()));
+        let (mut told, client_told) = (Heard::default(), Mutex::new(Heard::default()));
         thread::scope(|scope| {
             scope.spawn(|| {
                 let sending = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn what_comes_after_the_last_datagram_changes_no_account_and_a_new_beginning_does() {
         let at = SocketAddr::from(([127, 0, 0, 1], 5_001));
-        let mut told = Told::default();
+        let mut told = Heard::default();
         let mut sessions = Sessions {
             observer: &mut told,
             every: None,
@@ -442,7 +442,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let is_over = AtomicBool::new(false);
-        let (told, client_told) = (Mutex::new(Told::default()), Mutex::new(Told::default()));
+        let (told, client_told) = (Mutex::new(Heard::default()), Mutex::new(Heard::default()));
         thread::scope(|scope| {
             scope.spawn(|| {
                 let client = Client {

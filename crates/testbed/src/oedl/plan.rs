@@ -76,7 +76,7 @@ pub(super) struct PlannedRun {
     pub start_s: f64,
     pub stop_s: Option<f64>,
     pub line: Option<u32>,
-    pub told: Vec<Told>,
+    pub told: Vec<InputLine>,
     pub builtin: Option<bool>,
     pub environment: std::collections::BTreeMap<String, serde_json::Value>,
     pub measures: Vec<Measure>,
@@ -84,7 +84,7 @@ pub(super) struct PlannedRun {
 
 /// A line on a program's standard input, some time after it begins.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct Told {
+pub(super) struct InputLine {
     pub at_s: f64,
     pub text: String,
 }

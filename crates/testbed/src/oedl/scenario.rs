@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::config;
 use super::evaluate::OedlError;
 use super::network::{Link, Network, unique};
-use super::plan::{Note, Plan, PlannedRun, Told};
+use super::plan::{InputLine, Note, Plan, PlannedRun};
 use super::words::{command, join, quote_for_shell};
 use crate::toml_text::quoted as toml;
 
@@ -208,7 +208,7 @@ fn told_as_options(run: &PlannedRun) -> Result<Vec<String>, OedlError> {
         let what = format!("{} reads nothing while it runs", run.label);
         return Err(OedlError::of_line(run.line, what));
     }
-    let option = |told: &Told| {
+    let option = |told: &InputLine| {
         [
             "--at".to_owned(),
             format!("{} {}", seconds(told.at_s), told.text),

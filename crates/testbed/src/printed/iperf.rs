@@ -24,11 +24,11 @@ pub(super) fn figures(text: &str) -> Result<Vec<Printed>, String> {
 }
 
 /// Rate in bit/s, octets, jitter in seconds, the share that was lost and the mean delay in seconds, each where it is told.
-type Told = [Option<f64>; 5];
+type LineFigures = [Option<f64>; 5];
 
 /// A line of `-y C`: when, both ends (address and port), number, times, octets, bit/s, and of datagrams jitter in ms, lost, all, and the
 /// lost in percent.
-fn csv(line: &str) -> Option<Told> {
+fn csv(line: &str) -> Option<LineFigures> {
     let cells: Vec<&str> = line.split(',').collect();
     let number = |place: usize| cells.get(place).and_then(|cell| cell.parse::<f64>().ok());
     (cells.len() >= 9).then(|| {
@@ -44,7 +44,7 @@ fn csv(line: &str) -> Option<Told> {
 
 /// A line for people: `[ID] FROM-TO sec  NUMBER MBytes  NUMBER Mbits/sec`, and of datagrams `NUMBER ms  LOST/ALL (PERCENT%)`, with `-e` with
 /// ` MEAN/LEAST/MOST/DEVIATION ms` behind it.
-fn report(line: &str) -> Option<Told> {
+fn report(line: &str) -> Option<LineFigures> {
     let (_, behind) = line.strip_prefix('[')?.split_once(']')?;
     let (_, behind) = behind.split_once(" sec ")?;
     let mut words = behind.split_whitespace();

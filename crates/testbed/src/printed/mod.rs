@@ -22,7 +22,7 @@ pub struct Printed {
 
 /// The figures that a program printed, as many as there is room for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct PrintedFigures {
     /// The figures, in the order in which they were printed.
     pub figures: Vec<Printed>,
     /// Those for which there was no room: the last.
@@ -33,7 +33,7 @@ pub struct Told {
 ///
 /// # Errors
 /// The output that was expected.
-pub fn figures(output: Output, text: &str) -> Result<Told, String> {
+pub fn figures(output: Output, text: &str) -> Result<PrintedFigures, String> {
     let mut figures = match output {
         Output::Log | Output::Time => Vec::new(),
         Output::Figures => lines(text)?,
@@ -43,7 +43,7 @@ pub fn figures(output: Output, text: &str) -> Result<Told, String> {
     };
     let lost = figures.len().saturating_sub(FIGURES_MAX);
     figures.truncate(FIGURES_MAX);
-    Ok(Told { figures, lost })
+    Ok(PrintedFigures { figures, lost })
 }
 
 /// A figure of all of the time.

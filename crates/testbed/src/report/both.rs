@@ -8,7 +8,7 @@ use super::cause;
 use super::measure::Measure;
 use super::statistics::Spread;
 use super::study::Study;
-use super::told::Told;
+use super::summary::RunSummary;
 use crate::results::Backend;
 
 /// Differences above this are told in a sentence.
@@ -35,8 +35,8 @@ pub(crate) fn table(study: &Study) -> String {
         return String::new();
     }
     let mut combinations: Vec<String> = Vec::new();
-    for told in &study.runs {
-        let point = told.run.point.to_string();
+    for summary in &study.runs {
+        let point = summary.run.point.to_string();
         if !combinations.contains(&point) {
             combinations.push(point);
         }
@@ -47,16 +47,22 @@ pub(crate) fn table(study: &Study) -> String {
     // The differences, by their cause.
     let mut differences: Vec<(String, Vec<String>)> = Vec::new();
     for point in &combinations {
-        let of = |backend: Backend| -> Vec<&Told> {
-            let runs = study.done().filter(|told| told.run.backend == backend);
-            runs.filter(|told| told.run.point.to_string() == *point)
+        let of = |backend: Backend| -> Vec<&RunSummary> {
+            let runs = study
+                .done()
+                .filter(|summary| summary.run.backend == backend);
+            runs.filter(|summary| summary.run.point.to_string() == *point)
                 .collect()
         };
         let (on_sockets, in_virtual_time) = (of(Backend::Netns), of(Backend::Sim));
         let mut is_compared = false;
         for measure in &COMPARED {
-            let mean = |runs: &[&Told]| {
-                Spread::of(runs.iter().filter_map(|told| measure.of(told)).collect())
+            let mean = |runs: &[&RunSummary]| {
+                Spread::of(
+                    runs.iter()
+                        .filter_map(|summary| measure.of(summary))
+                        .collect(),
+                )
             };
             let (Some(real), Some(virtual_)) = (mean(&on_sockets), mean(&in_virtual_time)) else {
                 continue;
@@ -98,7 +104,7 @@ pub(crate) fn table(study: &Study) -> String {
             alone.push(without_both(point, &on_sockets, &in_virtual_time));
         }
     }
-    let told = match (alone.len() == combinations.len(), differences.is_empty()) {
+    let summary = match (alone.len() == combinations.len(), differences.is_empty()) {
         (true, _) => "Nothing was compared.".to_owned(),
         (_, true) => "No difference is above 5 %.".to_owned(),
         (_, false) => sentences(&differences),
@@ -108,7 +114,7 @@ pub(crate) fn table(study: &Study) -> String {
         false => list.whole(),
     };
     format!(
-        "<h3>On real sockets and in virtual time</h3>{table}<p>{told} {} {}</p>",
+        "<h3>On real sockets and in virtual time</h3>{table}<p>{summary} {} {}</p>",
         not_compared(&alone),
         congestion(study)
     )
@@ -121,7 +127,11 @@ fn ratio(real: &Spread, virtual_: &Spread) -> Option<f64> {
 }
 
 /// Why nothing of a point is compared.
-fn without_both(point: &str, on_sockets: &[&Told], in_virtual_time: &[&Told]) -> String {
+fn without_both(
+    point: &str,
+    on_sockets: &[&RunSummary],
+    in_virtual_time: &[&RunSummary],
+) -> String {
     let of = of_point(point);
     match (on_sockets, in_virtual_time) {
         ([], []) => format!("no run{of} came to its end"),
@@ -162,9 +172,11 @@ fn beside_nothing(point: &str, measure: &Measure, virtual_: &str) -> String {
 /// The congestion controls of either backend.
 fn congestion(study: &Study) -> String {
     let of = |backend: Backend| {
-        let runs = study.done().filter(|told| told.run.backend == backend);
+        let runs = study
+            .done()
+            .filter(|summary| summary.run.backend == backend);
         let names: BTreeSet<&str> = runs
-            .flat_map(|told| &told.congestion)
+            .flat_map(|summary| &summary.congestion)
             .map(String::as_str)
             .filter(|name| !name.is_empty())
             .collect();
@@ -236,19 +248,22 @@ mod tests {
         assert_eq!(ratio(&spread(0.0), &spread(2.0)), None);
         assert_eq!(ratio(&spread(0.0), &spread(0.0)), None);
         assert_eq!(ratio(&spread(1e-300), &spread(1e300)), None);
-        let told = beside_nothing("x=1", &Measure::Goodput, "5.00 Mbit/s");
-        assert_eq!(told, "goodput with x=1 is 5.00 Mbit/s, and 0 on sockets");
+        let summary = beside_nothing("x=1", &Measure::Goodput, "5.00 Mbit/s");
+        assert_eq!(summary, "goodput with x=1 is 5.00 Mbit/s, and 0 on sockets");
     }
 
     #[test]
     fn what_has_one_cause_is_one_sentence() {
         let all = (0..8).map(|number| difference(&format!("x={number}"), &Measure::Goodput, 1.5));
-        let told = sentences(&[("so it is".to_owned(), all.collect())]);
+        let summary = sentences(&[("so it is".to_owned(), all.collect())]);
         assert!(
-            told.starts_with("In virtual time goodput with x=0 is 50 % more; goodput"),
-            "{told}"
+            summary.starts_with("In virtual time goodput with x=0 is 50 % more; goodput"),
+            "{summary}"
         );
-        assert!(told.ends_with("; and 2 more differ: so it is."), "{told}");
-        assert_eq!(told.matches("so it is").count(), 1);
+        assert!(
+            summary.ends_with("; and 2 more differ: so it is."),
+            "{summary}"
+        );
+        assert_eq!(summary.matches("so it is").count(), 1);
     }
 }

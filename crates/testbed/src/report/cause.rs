@@ -7,7 +7,7 @@ use dhow_page::{Axis, escaped};
 use super::limit;
 use super::measure::{Measure, said};
 use super::statistics::Spread;
-use super::told::{Day, Told};
+use super::summary::{Day, RunSummary};
 use crate::number::float;
 
 /// The part of a difference that its cause may leave open.
@@ -25,8 +25,8 @@ const HEADERS: f64 = 0.15;
 /// Means of what differs.
 pub(super) struct Difference<'a> {
     pub(super) measure: &'a Measure,
-    pub(super) on_sockets: &'a [&'a Told],
-    pub(super) in_virtual_time: &'a [&'a Told],
+    pub(super) on_sockets: &'a [&'a RunSummary],
+    pub(super) in_virtual_time: &'a [&'a RunSummary],
     /// That of virtual time by that of sockets.
     pub(super) ratio: f64,
 }
@@ -55,7 +55,7 @@ impl Difference<'_> {
     /// link was full.
     fn of_host(&self) -> Option<String> {
         let saved = self.saved();
-        let has_full_link = |told: &&Told| limit::full_link(told).is_some();
+        let has_full_link = |summary: &&RunSummary| limit::full_link(summary).is_some();
         if saved <= 0.0 || self.on_sockets.iter().any(has_full_link) {
             return None;
         }
@@ -78,7 +78,7 @@ impl Difference<'_> {
                 "waited for its disk for PART of the time, and disks of virtual time take as long as the scenario says",
             ),
         ];
-        let days = self.on_sockets.iter().flat_map(|told| &told.days);
+        let days = self.on_sockets.iter().flat_map(|summary| &summary.days);
         let nodes: BTreeSet<&str> = days.map(|day| day.node.as_str()).collect();
         let each = nodes.into_iter().flat_map(|node| {
             parts.iter().map(move |(part, words)| {
@@ -98,11 +98,11 @@ impl Difference<'_> {
 
     /// Other payloads than those on sockets, as far as they explain it.
     fn of_payloads(&self) -> Option<String> {
-        let mean = |runs: &[&Told], value: fn(&Told) -> f64| {
-            Spread::of(runs.iter().map(|told| value(told)).collect()).map(|it| it.mean)
+        let mean = |runs: &[&RunSummary], value: fn(&RunSummary) -> f64| {
+            Spread::of(runs.iter().map(|summary| value(summary)).collect()).map(|it| it.mean)
         };
-        let delivered = |runs| mean(runs, |told| float(told.run.delivered));
-        let sent = |runs| mean(runs, |told| float(told.run.sent));
+        let delivered = |runs| mean(runs, |summary| float(summary.run.delivered));
+        let sent = |runs| mean(runs, |summary| float(summary.run.sent));
         let (real, virtual_) = (
             delivered(self.on_sockets)?,
             delivered(self.in_virtual_time)?,
@@ -131,11 +131,11 @@ impl Difference<'_> {
         let link = self
             .on_sockets
             .iter()
-            .find_map(|told| limit::full_link(told))?;
-        let weight = |runs: &[&Told]| {
-            let each = runs.iter().filter_map(|told| {
-                let passed = told.passed.iter().find(|it| it.link == link)?;
-                Some(float(passed.octets) / float(told.run.delivered_octets))
+            .find_map(|summary| limit::full_link(summary))?;
+        let weight = |runs: &[&RunSummary]| {
+            let each = runs.iter().filter_map(|summary| {
+                let passed = summary.passed.iter().find(|it| it.link == link)?;
+                Some(float(passed.octets) / float(summary.run.delivered_octets))
             });
             Spread::of(each.collect()).map(|it| it.mean)
         };
@@ -153,8 +153,8 @@ impl Difference<'_> {
 }
 
 /// The part of its time for which a node did something, in the mean of runs; 0 where nothing is known of it.
-fn mean_part(runs: &[&Told], node: &str, part: fn(&Day) -> f64) -> f64 {
-    let days = runs.iter().flat_map(|told| &told.days);
+fn mean_part(runs: &[&RunSummary], node: &str, part: fn(&Day) -> f64) -> f64 {
+    let days = runs.iter().flat_map(|summary| &summary.days);
     let parts = days.filter(|day| day.node == node).map(part);
     Spread::of(parts.collect()).map_or(0.0, |it| it.mean)
 }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::results::Run;
 
-    fn told(delivered: u64, disk: f64) -> Told {
+    fn summary(delivered: u64, disk: f64) -> RunSummary {
         let run = Run {
             sent: 100,
             delivered,
@@ -180,13 +180,13 @@ mod tests {
             memory: 0.0,
             locks: 0.0,
         };
-        Told {
+        RunSummary {
             days: vec![day],
-            ..Told::bare(run)
+            ..RunSummary::bare(run)
         }
     }
 
-    fn cause(measure: &Measure, real: &Told, virtual_: &Told, ratio: f64) -> String {
+    fn cause(measure: &Measure, real: &RunSummary, virtual_: &RunSummary, ratio: f64) -> String {
         let difference = Difference {
             measure,
             on_sockets: &[real],
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_the_cause_of_what_it_takes_and_of_no_more() {
-        let (real, virtual_) = (told(100, 0.6), Told::bare(told(100, 0.0).run));
+        let (real, virtual_) = (summary(100, 0.6), RunSummary::bare(summary(100, 0.0).run));
         let of = |measure, ratio| cause(&measure, &real, &virtual_, ratio);
         // Without six tenths of its time a node is 2.5 times as fast.
         assert!(of(Measure::Goodput, 2.5).contains("node a waited for its disk for 60.0 %"));
@@ -219,8 +219,8 @@ mod tests {
 
     #[test]
     fn a_host_is_no_cause_where_a_link_was_full() {
-        let real = told(100, 0.9).over_wire(99_000, 100.0);
-        let virtual_ = |octets| Told::bare(told(100, 0.0).run).over_wire(octets, 100.0);
+        let real = summary(100, 0.9).over_wire(99_000, 100.0);
+        let virtual_ = |octets| RunSummary::bare(summary(100, 0.0).run).over_wire(octets, 100.0);
         let of = |octets, ratio| cause(&Measure::Goodput, &real, &virtual_(octets), ratio);
         assert_eq!(of(99_000, 1.18), "no cause was found");
         assert!(of(90_000, 1.1).contains("link wire was full, and had 10.0 % more octets"));
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn payloads_are_the_cause_of_as_much_as_they_differ() {
-        let run = |delivered| Told::bare(told(delivered, 0.0).run);
+        let run = |delivered| RunSummary::bare(summary(delivered, 0.0).run);
         let of = |measure, virtual_, ratio| cause(&measure, &run(10), &run(virtual_), ratio);
         assert!(of(Measure::Goodput, 12, 1.2).contains("under way"));
         assert_eq!(of(Measure::Goodput, 12, 1.5), "no cause was found");

@@ -4,7 +4,7 @@ use dhow_page::{Axis, Curve, Look, Picture, escaped};
 
 use super::statistics::quantile;
 use super::study::{Cell, Study};
-use super::told::{Course, Told};
+use super::summary::{Course, RunSummary};
 use crate::number::{float, micros, whole};
 
 /// Places of a curve over time.
@@ -15,12 +15,12 @@ const CURVES_MAX: usize = 8;
 
 /// Pictures of one run over time.
 pub(crate) fn of_run(course: &Course) -> String {
-    let told = &course.told;
-    let end = told.run.duration_s;
+    let summary = &course.summary;
+    let end = summary.run.duration_s;
     if end <= 0.0 {
         return String::new();
     }
-    let shades = shades(told);
+    let shades = shades(summary);
     let mut out = String::new();
     let mut draw = |title: &str, curves: &[Curve], up: Axis| {
         if curves.iter().any(|curve| !curve.points.is_empty()) {
@@ -45,8 +45,8 @@ pub(crate) fn of_run(course: &Course) -> String {
 }
 
 /// When any link that comes and goes was there.
-fn shades(told: &Told) -> Vec<(u64, u64)> {
-    let mut shades: Vec<(u64, u64)> = told
+fn shades(summary: &RunSummary) -> Vec<(u64, u64)> {
+    let mut shades: Vec<(u64, u64)> = summary
         .planned()
         .map(|it| (micros(it.start_s), micros(it.end_s)))
         .collect();
@@ -130,7 +130,7 @@ fn processors(course: &Course) -> Vec<Curve> {
 /// The share of payloads that were delivered within a time, of each combination, over all its runs that came to their end.
 pub(crate) fn delays(study: &Study) -> String {
     let mut cells = study.cells();
-    cells.retain(|cell| cell.runs.iter().any(|told| !told.delays.is_empty()));
+    cells.retain(|cell| cell.runs.iter().any(|summary| !summary.delays.is_empty()));
     let all = cells.len();
     // Of many the first, the last, and some between.
     let shown_count = all.min(CURVES_MAX - 2);
@@ -139,10 +139,10 @@ pub(crate) fn delays(study: &Study) -> String {
     let curves = shown.iter().enumerate().map(|(number, cell)| {
         let mut delays: Vec<f64> = Vec::new();
         let (mut sent, mut delivered) = (0, 0);
-        for told in &cell.runs {
-            delays.extend_from_slice(&told.delays);
-            sent += told.run.sent;
-            delivered += told.run.delivered;
+        for summary in &cell.runs {
+            delays.extend_from_slice(&summary.delays);
+            sent += summary.run.sent;
+            delivered += summary.run.delivered;
         }
         delays.sort_by(f64::total_cmp);
         let part = (float(delivered) / float(sent.max(1))).min(1.0);

@@ -204,17 +204,17 @@ fn sources(others: &[Others]) -> String {
             None => sources.push((&it.source, vec![point])),
         }
     }
-    let told = |source: &str| match source {
+    let summary = |source: &str| match source {
         "" => "a place that the file does not name".to_owned(),
         source => escaped(source),
     };
     let words = match sources.as_slice() {
         [] => return String::new(),
-        [(source, _)] => told(source),
+        [(source, _)] => summary(source),
         all => {
             let each = all.iter();
-            let each =
-                each.map(|(it, points)| format!("{} ({})", told(it), escaped(&points.join(", "))));
+            let each = each
+                .map(|(it, points)| format!("{} ({})", summary(it), escaped(&points.join(", "))));
             each.collect::<Vec<_>>().join("; ")
         }
     };

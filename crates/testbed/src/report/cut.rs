@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use dhow_page::Axis;
 
 use super::measure::said;
-use super::told::{Flow, Told};
+use super::summary::{Flow, RunSummary};
 use crate::number::float;
 use crate::results::{Capacity, Limited, Still};
 use crate::simulated::CONTACTS_MAX;
@@ -127,7 +127,7 @@ impl Crossing {
 
 /// The cuts that what a run delivered had to cross.
 pub(crate) struct Cuts<'a> {
-    told: &'a Told,
+    summary: &'a RunSummary,
     edges: Vec<Edge<'a>>,
     /// Of each flow between two nodes the nodes on the side of its source.
     sides: Vec<(&'a Flow, Vec<bool>)>,
@@ -138,10 +138,10 @@ pub(crate) struct Cuts<'a> {
 
 impl<'a> Cuts<'a> {
     /// Those of a run.
-    pub(crate) fn of(told: &'a Told) -> Self {
+    pub(crate) fn of(summary: &'a RunSummary) -> Self {
         let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
         let mut edges = Vec::new();
-        let links = told.capacities.iter();
+        let links = summary.capacities.iter();
         let links = links.filter(|it| it.resource == Limited::Link && !it.from.is_empty());
         let (wires, shared): (Vec<_>, Vec<_>) = links.partition(|it| it.over.is_empty());
         for capacity in wires {
@@ -153,7 +153,7 @@ impl<'a> Cuts<'a> {
                 capacity,
                 ends: (from, to),
                 contacts: capacity.planned.then(Vec::new),
-                still: told.still,
+                still: summary.still,
             });
         }
         // Nodes on one host stand where it does: what they send crosses the same wires.
@@ -173,7 +173,7 @@ impl<'a> Cuts<'a> {
             .enumerate()
             .map(|(number, edge)| (edge.capacity.name.as_str(), number))
             .collect();
-        for contact in &told.contacts {
+        for contact in &summary.contacts {
             let number = by_name.get(contact.link.as_str());
             let edge = number.and_then(|number| edges.get_mut(*number));
             if let Some(contacts) = edge.and_then(|edge| edge.contacts.as_mut()) {
@@ -181,17 +181,17 @@ impl<'a> Cuts<'a> {
             }
         }
         let mut cuts = Self {
-            told,
+            summary,
             edges,
             sides: Vec::new(),
             crossings: Vec::new(),
             positions,
         };
-        if told.contacts.len() >= CONTACTS_MAX {
+        if summary.contacts.len() >= CONTACTS_MAX {
             // Some contacts are not told.
             return cuts;
         }
-        let mut flows: Vec<&Flow> = told.flows.iter().filter(|it| it.from != it.to).collect();
+        let mut flows: Vec<&Flow> = summary.flows.iter().filter(|it| it.from != it.to).collect();
         flows.sort_by_key(|flow| std::cmp::Reverse(flow.octets));
         let flows = flows.into_iter().enumerate();
         let sides = flows.filter_map(|(number, flow)| Some((flow, cuts.side(flow, number)?)));
@@ -205,11 +205,11 @@ impl<'a> Cuts<'a> {
     /// the links of any cut take for what crosses it at their rates. bit/s; nothing where there was no such time, or where links are not
     /// known.
     pub(crate) fn goodput(&self) -> Option<f64> {
-        let between = self.told.flows.iter().filter(|it| it.from != it.to);
+        let between = self.summary.flows.iter().filter(|it| it.from != it.to);
         if self.sides.is_empty() || self.sides.len() < between.count() {
             return None;
         }
-        let octets = self.told.flows.iter().map(|flow| float(flow.octets));
+        let octets = self.summary.flows.iter().map(|flow| float(flow.octets));
         let times = self.sides.iter().map(|(_, side)| self.time_s(side));
         let least = self.crossings.iter().map(|it| self.least_s(it));
         let time_s = times.chain(least).max_by(f64::total_cmp)?;
@@ -289,8 +289,8 @@ impl<'a> Cuts<'a> {
     /// For how long payload could pass a cut: links that come and go in all of their contacts, others from when the first payload was
     /// sent to the last delivery; in the mean, by their rates.
     fn time_s(&self, side: &[bool]) -> f64 {
-        let first = self.told.first_sent_s.unwrap_or_default();
-        let always = (first, self.told.last_delivery_s.unwrap_or_default());
+        let first = self.summary.first_sent_s.unwrap_or_default();
+        let always = (first, self.summary.last_delivery_s.unwrap_or_default());
         let (mut weights, mut sum) = (0.0, 0.0);
         let links = || self.links(side).map(|(_, edge)| edge);
         let are_even = links().all(|edge| edge.rate().is_some());
@@ -310,8 +310,8 @@ impl<'a> Cuts<'a> {
     fn side(&self, flow: &Flow, number: usize) -> Option<Vec<bool>> {
         let from = *self.positions.get(flow.from.as_str())?;
         let to = *self.positions.get(flow.to.as_str())?;
-        let end = self.told.last_delivery_s?;
-        let times = (self.told.first_sent_s?, end);
+        let end = self.summary.last_delivery_s?;
+        let times = (self.summary.first_sent_s?, end);
         let octets: Vec<f64> = self.edges.iter().map(|edge| edge.octets(times)).collect();
         // If links without a rate lead all of the way, the one that was there the least counts.
         let seconds = || self.edges.iter().map(|edge| edge.time_s(times)).collect();
@@ -431,7 +431,7 @@ mod tests {
         }
     }
 
-    fn told(links: Vec<(Capacity, Vec<Contact>)>, flows: Vec<Flow>) -> Told {
+    fn summary(links: Vec<(Capacity, Vec<Contact>)>, flows: Vec<Flow>) -> RunSummary {
         let first = flows
             .iter()
             .map(|it| it.first_sent_s)
@@ -441,7 +441,7 @@ mod tests {
             .map(|it| it.last_delivery_s)
             .max_by(f64::total_cmp);
         let (capacities, contacts): (Vec<_>, Vec<_>) = links.into_iter().unzip();
-        Told {
+        RunSummary {
             run: Run {
                 sent: 1,
                 delivered_octets: flows.iter().map(|it| it.octets).sum(),
@@ -453,7 +453,7 @@ mod tests {
             contacts: contacts.concat(),
             capacities,
             flows,
-            ..Told::bare(Run::default())
+            ..RunSummary::bare(Run::default())
         }
     }
 
@@ -462,9 +462,9 @@ mod tests {
         // The second link has just begun its contact when all is delivered over the first.
         let first = link("ab", 125_000.0, Some(&[(1.0, 9.0)]));
         let other = link("bc", 250_000.0, Some(&[(8.99, 9.0)]));
-        let told = told(vec![first, other], vec![flow("ab", 800_000, 0.0, 9.0)]);
-        assert_eq!(told.goodput(), Some(800_000.0));
-        assert_eq!(Cuts::of(&told).excess(), None);
+        let summary = summary(vec![first, other], vec![flow("ab", 800_000, 0.0, 9.0)]);
+        assert_eq!(summary.goodput(), Some(800_000.0));
+        assert_eq!(Cuts::of(&summary).excess(), None);
     }
 
     #[test]
@@ -476,10 +476,14 @@ mod tests {
             vec![wire, second]
         };
         let flows = |octets| vec![flow("ab", 500_000, 0.0, 9.0), flow("cd", octets, 0.0, 9.0)];
-        let most = told(links(), flows(500_000));
+        let most = summary(links(), flows(500_000));
         assert_eq!(most.goodput(), Some(1_000_000.0));
         assert_eq!(Cuts::of(&most).excess(), None);
-        assert!(Cuts::of(&told(links(), flows(500_001))).excess().is_some());
+        assert!(
+            Cuts::of(&summary(links(), flows(500_001)))
+                .excess()
+                .is_some()
+        );
     }
 
     #[test]
@@ -494,10 +498,10 @@ mod tests {
             ]
         };
         // 100 B/s for 20 s and 50 B/s for 40 s.
-        let most = told(links(), vec![flow("ad", 4_000, 0.0, 40.0)]);
+        let most = summary(links(), vec![flow("ad", 4_000, 0.0, 40.0)]);
         assert_eq!(Cuts::of(&most).excess(), None);
         assert_eq!(most.goodput(), Some(150.0 * 8.0));
-        let more = told(links(), vec![flow("ad", 4_001, 0.0, 40.0)]);
+        let more = summary(links(), vec![flow("ad", 4_001, 0.0, 40.0)]);
         let excess = Cuts::of(&more).excess().expect("more than could pass");
         assert_eq!(
             excess.to_string(),
@@ -506,15 +510,15 @@ mod tests {
         );
         // Payloads of two nodes over one link count together.
         let two = vec![flow("ad", 3_000, 0.0, 40.0), flow("bd", 1_001, 0.0, 40.0)];
-        let both = told(vec![link("ab", 1e6, None), link("bd", 100.0, None)], two);
+        let both = summary(vec![link("ab", 1e6, None), link("bd", 100.0, None)], two);
         assert!(Cuts::of(&both).excess().is_some());
     }
 
     /// Goodput of what a run delivered, in octets a second.
     fn goodput(links: Vec<(Capacity, Vec<Contact>)>, flows: Vec<Flow>) -> Option<f64> {
-        let told = told(links, flows);
-        assert_eq!(Cuts::of(&told).excess(), None);
-        told.goodput().map(|rate| rate / 8.0)
+        let summary = summary(links, flows);
+        assert_eq!(Cuts::of(&summary).excess(), None);
+        summary.goodput().map(|rate| rate / 8.0)
     }
 
     #[test]
@@ -549,12 +553,12 @@ mod tests {
 
     #[test]
     fn what_was_delivered_before_the_contact_ended_counts_against_the_time_until_then() {
-        let early = told(
+        let early = summary(
             vec![link("ab", 1_000.0, Some(&[(1.0, 5.0)]))],
             vec![flow("ab", 2_000, 0.0, 2.0)],
         );
         assert!(Cuts::of(&early).excess().is_some());
-        let due = told(
+        let due = summary(
             vec![link("ab", 1_000.0, Some(&[(1.0, 5.0)]))],
             vec![flow("ab", 2_000, 0.0, 3.0)],
         );
@@ -571,14 +575,14 @@ mod tests {
             ]
         };
         let load = || vec![flow("ad", 1_200, 0.0, 5.0)];
-        assert!(Cuts::of(&told(links(), load())).excess().is_some());
+        assert!(Cuts::of(&summary(links(), load())).excess().is_some());
         let still = Some(Still {
             at_s: 1.0,
             for_s: 10.0,
         });
-        let paused = Told {
+        let paused = RunSummary {
             still,
-            ..told(links(), load())
+            ..summary(links(), load())
         };
         assert_eq!(Cuts::of(&paused).excess(), None);
         assert_eq!(paused.goodput(), Some(100.0 * 8.0));
@@ -588,13 +592,13 @@ mod tests {
     fn goodput_is_never_above_the_rate_though_a_bucket_gives_more() {
         let (mut capacity, contacts) = link("ab", 8_000.0, Some(&[(0.0, 4.0)]));
         capacity.ahead_octets = 3_000;
-        let whole = told(
+        let whole = summary(
             vec![(capacity.clone(), contacts.clone())],
             vec![flow("ab", 35_000, 0.0, 4.0)],
         );
         assert_eq!(Cuts::of(&whole).excess(), None);
         assert_eq!(whole.goodput(), Some(64_000.0));
-        let more = told(
+        let more = summary(
             vec![(capacity, contacts)],
             vec![flow("ab", 35_001, 0.0, 4.0)],
         );
@@ -605,11 +609,11 @@ mod tests {
     fn a_link_without_a_rate_bounds_nothing_and_its_time_divides() {
         let (mut capacity, contacts) = link("ab", 1.0, Some(&[(0.0, 4.0)]));
         capacity.amount = None;
-        let told = told(
+        let summary = summary(
             vec![(capacity, contacts)],
             vec![flow("ab", 4_000, 0.0, 3.0)],
         );
-        assert_eq!(Cuts::of(&told).excess(), None);
-        assert_eq!(told.goodput(), Some(8_000.0));
+        assert_eq!(Cuts::of(&summary).excess(), None);
+        assert_eq!(summary.goodput(), Some(8_000.0));
     }
 }

@@ -10,11 +10,11 @@ pub(crate) fn nothing(study: &Study) -> String {
     if study.done().next().is_none() {
         return "No run came to its end.".to_owned();
     }
-    if study.done().any(|told| told.run.sent > 0) {
+    if study.done().any(|summary| summary.run.sent > 0) {
         let y = dhow_page::escaped(&study.y.to_string());
         return format!("The runs came to their end, but none has a value of {y}.");
     }
-    let figures = study.done().any(|told| !told.figures.is_empty());
+    let figures = study.done().any(|summary| !summary.figures.is_empty());
     let figures = match figures {
         true => {
             "what programs told is in the table below, and <code>y</code> of [report] may be a figure of it"
@@ -28,11 +28,11 @@ pub(crate) fn nothing(study: &Study) -> String {
 
 /// Why what was measured does not say whether it went as was expected; nothing where it does.
 pub(crate) fn doubt(study: &Study) -> Option<String> {
-    let runs = study.done().filter(|told| told.run.sent > 0);
+    let runs = study.done().filter(|summary| summary.run.sent > 0);
     let runs: Vec<_> = runs.collect();
     let doubt = match study.y {
         Measure::Drain => {
-            let left = runs.iter().filter(|told| !told.is_drained()).count();
+            let left = runs.iter().filter(|summary| !summary.is_drained()).count();
             (left > 0).then(|| {
                 format!(
                     "Not all was delivered in {} of {}, which {} no such time",
@@ -43,7 +43,8 @@ pub(crate) fn doubt(study: &Study) -> Option<String> {
             })
         }
         Measure::Goodput => {
-            let bounded = !runs.is_empty() && runs.iter().all(|told| told.is_bounded_by_load());
+            let bounded =
+                !runs.is_empty() && runs.iter().all(|summary| summary.is_bounded_by_load());
             bounded
                 .then(|| "Everything that was sent arrived, so goodput is what was sent".to_owned())
         }

@@ -5,7 +5,7 @@ use dhow_page::{Axis, List, escaped, text};
 
 use super::measure::said;
 use super::study::Study;
-use super::told::{Told, Wait};
+use super::summary::{RunSummary, Wait};
 use crate::results::Resource;
 
 /// Lines of the table, at most.
@@ -13,11 +13,15 @@ const LINES_MAX: usize = 100;
 
 /// A line for each host of each run; nothing where nobody looked, as in virtual time.
 pub(crate) fn table(study: &Study) -> String {
-    let all: usize = study.runs.iter().map(|told| told.resources.len()).sum();
+    let all: usize = study
+        .runs
+        .iter()
+        .map(|summary| summary.resources.len())
+        .sum();
     if all == 0 {
         return String::new();
     }
-    let mut resources = study.runs.iter().flat_map(|told| &told.resources);
+    let mut resources = study.runs.iter().flat_map(|summary| &summary.resources);
     let tells_disk_waits = resources.any(|it| it.disk_wait_s.is_some());
     let mut columns = vec!["host", "user", "system", "no core"];
     columns.extend(tells_disk_waits.then_some("waited for disk"));
@@ -33,9 +37,9 @@ pub(crate) fn table(study: &Study) -> String {
     ]);
     let mut list = List::new(&columns);
     let lines = study.runs.iter();
-    let lines = lines.flat_map(|told| told.resources.iter().map(move |it| (told, it)));
-    for (told, used) in lines.take(LINES_MAX) {
-        let cells = cells(told, used, tells_disk_waits);
+    let lines = lines.flat_map(|summary| summary.resources.iter().map(move |it| (summary, it)));
+    for (summary, used) in lines.take(LINES_MAX) {
+        let cells = cells(summary, used, tells_disk_waits);
         list.line(&cells.into_iter().map(text).collect::<Vec<_>>());
     }
     let shown = all.min(LINES_MAX);
@@ -49,9 +53,9 @@ pub(crate) fn table(study: &Study) -> String {
     )
 }
 
-fn cells(told: &Told, used: &Resource, tells_disk_waits: bool) -> Vec<String> {
+fn cells(summary: &RunSummary, used: &Resource, tells_disk_waits: bool) -> Vec<String> {
     let time = |seconds: f64| said(Axis::Time, seconds);
-    let day = told.days.iter().find(|day| day.node == used.node);
+    let day = summary.days.iter().find(|day| day.node == used.node);
     let waits = day.map_or("–", |day| match day.waited_for() {
         Some(Wait::Processor) => "core",
         Some(Wait::Disk) => "disk",
@@ -62,7 +66,7 @@ fn cells(told: &Told, used: &Resource, tells_disk_waits: bool) -> Vec<String> {
         None => "nothing: busy",
     });
     let mut cells = vec![
-        format!("{} {}", escaped(&told.run.run), escaped(&used.node)),
+        format!("{} {}", escaped(&summary.run.run), escaped(&used.node)),
         time(used.user_s),
         time(used.system_s),
         time(used.wait_s),

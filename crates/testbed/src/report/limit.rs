@@ -4,7 +4,7 @@ use dhow_page::escaped;
 use dhow_page::quantity::things;
 
 use super::study::{Cell, Study};
-use super::told::{Told, Wait};
+use super::summary::{RunSummary, Wait};
 use crate::number::float;
 use crate::results::{Capacity, Limited, LinkSample};
 
@@ -17,25 +17,28 @@ const WAITED: f64 = 0.5;
 /// The limit of the first run of a cell, in a few words.
 pub(crate) fn of_cell(cell: &Cell<'_>) -> String {
     let first = cell.runs.first();
-    first.map_or_else(|| "no run came to its end".to_owned(), |told| limit(told))
+    first.map_or_else(
+        || "no run came to its end".to_owned(),
+        |summary| limit(summary),
+    )
 }
 
 /// True if a run has anything that could be limited: payloads, or programs.
-pub(crate) fn is_known(told: &Told) -> bool {
-    told.run.sent > 0 || !told.programs.is_empty()
+pub(crate) fn is_known(summary: &RunSummary) -> bool {
+    summary.run.sent > 0 || !summary.programs.is_empty()
 }
 
 /// The limit of a run, in a few words.
-pub(crate) fn limit(told: &Told) -> String {
-    let most = most_used(told).map(|(capacity, part)| (part, named(capacity)));
+pub(crate) fn limit(summary: &RunSummary) -> String {
+    let most = most_used(summary).map(|(capacity, part)| (part, named(capacity)));
     let full = most.as_ref().is_some_and(|(part, _)| *part >= FULL);
-    if let Some((part, what)) = waited(told).filter(|_| !full) {
+    if let Some((part, what)) = waited(summary).filter(|_| !full) {
         return format!("{what} (waited for {} of the time)", percent(part));
     }
     match most {
         None => "–".to_owned(),
         Some((part, what)) if part >= FULL => format!("{what} ({})", percent(part)),
-        Some((part, what)) if follows_trace(told) => format!(
+        Some((part, what)) if follows_trace(summary) => format!(
             "not known, as a link follows a trace: most used of others was {what} ({})",
             percent(part)
         ),
@@ -44,18 +47,18 @@ pub(crate) fn limit(told: &Told) -> String {
 }
 
 /// True if a run had nothing left of some resource.
-pub(crate) fn is_reached(told: &Told) -> bool {
-    let full = most_used(told).is_some_and(|(_, part)| part >= FULL);
-    full || waited(told).is_some()
+pub(crate) fn is_reached(summary: &RunSummary) -> bool {
+    let full = most_used(summary).is_some_and(|(_, part)| part >= FULL);
+    full || waited(summary).is_some()
 }
 
 /// Limits of the runs of a study that came to their end, those with the same limit together; nothing of runs without payloads and programs.
 pub(crate) fn sentence(study: &Study) -> String {
     let mut limits: Vec<(String, u64)> = Vec::new();
-    for told in study.done().filter(|told| is_known(told)) {
-        let full = most_used(told).filter(|(_, part)| *part >= FULL);
+    for summary in study.done().filter(|summary| is_known(summary)) {
+        let full = most_used(summary).filter(|(_, part)| *part >= FULL);
         let name = full.map(|(capacity, _)| named(capacity));
-        let name = name.or_else(|| waited(told).map(|(_, what)| what));
+        let name = name.or_else(|| waited(summary).map(|(_, what)| what));
         let name = name.unwrap_or_else(|| "no resource that was measured".to_owned());
         match limits.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
@@ -72,8 +75,8 @@ pub(crate) fn sentence(study: &Study) -> String {
 }
 
 /// The resource of which the largest part was used, and that part.
-fn most_used(told: &Told) -> Option<(&Capacity, f64)> {
-    let shares = shares(told).into_iter();
+fn most_used(summary: &RunSummary) -> Option<(&Capacity, f64)> {
+    let shares = shares(summary).into_iter();
     shares.max_by(|one, other| one.1.total_cmp(&other.1))
 }
 
@@ -86,8 +89,8 @@ fn named(capacity: &Capacity) -> String {
 }
 
 /// The disk, memory or locks that a host waited for most, and for which part of the time; nothing where that is small.
-fn waited(told: &Told) -> Option<(f64, String)> {
-    let waits = told.days.iter().filter_map(|day| {
+fn waited(summary: &RunSummary) -> Option<(f64, String)> {
+    let waits = summary.days.iter().filter_map(|day| {
         let (part, what) = match day.waited_for()? {
             Wait::Disk => (day.disk?, "disk"),
             Wait::Memory => (day.memory, "memory"),
@@ -101,20 +104,20 @@ fn waited(told: &Told) -> Option<(f64, String)> {
 }
 
 /// A link of which nothing was left.
-pub(crate) fn full_link(told: &Told) -> Option<String> {
-    let mut shares = shares(told).into_iter();
+pub(crate) fn full_link(summary: &RunSummary) -> Option<String> {
+    let mut shares = shares(summary).into_iter();
     let full = shares.find(|(it, part)| it.resource == Limited::Link && *part >= FULL);
     full.map(|(capacity, _)| capacity.name.clone())
 }
 
 /// The share of each resource that was used while payloads could pass or programs ran together, of 1. Without either that time is not known.
-fn shares(told: &Told) -> Vec<(&Capacity, f64)> {
-    let is_known = told.run.sent > 0 || told.together().is_some();
-    let capacities = told.capacities.iter().filter(|_| is_known);
+fn shares(summary: &RunSummary) -> Vec<(&Capacity, f64)> {
+    let is_known = summary.run.sent > 0 || summary.together().is_some();
+    let capacities = summary.capacities.iter().filter(|_| is_known);
     let shares = capacities.filter_map(|capacity| {
         let used = match capacity.resource {
-            Limited::Link => carried(told, &capacity.name),
-            Limited::Processor => busy(told, &capacity.name),
+            Limited::Link => carried(summary, &capacity.name),
+            Limited::Processor => busy(summary, &capacity.name),
         };
         // Counters are read before and after the time that they are for, and those of interfaces have Ethernet headers.
         let amount = capacity.amount.filter(|amount| amount.is_finite())?;
@@ -124,19 +127,19 @@ fn shares(told: &Told) -> Vec<(&Capacity, f64)> {
 }
 
 /// True if octets passed a link of which no capacity is known.
-fn follows_trace(told: &Told) -> bool {
+fn follows_trace(summary: &RunSummary) -> bool {
     let known = |link: &str| {
-        let mut capacities = told.capacities.iter();
+        let mut capacities = summary.capacities.iter();
         capacities.any(|it| it.name == link && it.amount.is_some())
     };
     let is_used = |it: &&LinkSample| it.octets_forward + it.octets_back > 0;
-    let mut used = told.links.iter().filter(is_used);
+    let mut used = summary.links.iter().filter(is_used);
     used.any(|it| !known(&it.link))
 }
 
 /// Octets a second that went over a link while it was there and payloads could pass, in the direction in which more did.
-fn carried(told: &Told, link: &str) -> Option<f64> {
-    let passed = told.passed.iter().find(|it| it.link == link)?;
+fn carried(summary: &RunSummary, link: &str) -> Option<f64> {
+    let passed = summary.passed.iter().find(|it| it.link == link)?;
     (passed.time_s > 0.0).then(|| float(passed.octets) / passed.time_s)
 }
 
@@ -149,15 +152,15 @@ fn percent(part: f64) -> String {
 }
 
 /// The share of its processor that a node used; of one core where it has no limit.
-pub(crate) fn processor_share(told: &Told, node: &str) -> Option<f64> {
-    let mut capacities = told.capacities.iter();
+pub(crate) fn processor_share(summary: &RunSummary, node: &str) -> Option<f64> {
+    let mut capacities = summary.capacities.iter();
     let own = capacities.find(|it| it.resource == Limited::Processor && it.name == node);
     let cores = own.and_then(|it| it.amount).unwrap_or(1.0);
-    busy(told, node).map(|busy| busy / cores)
+    busy(summary, node).map(|busy| busy / cores)
 }
 
 /// Cores that a node used in the mean while its payloads could pass, or programs ran together.
-fn busy(told: &Told, node: &str) -> Option<f64> {
-    let found = told.days.iter().find(|day| day.node == node);
+fn busy(summary: &RunSummary, node: &str) -> Option<f64> {
+    let found = summary.days.iter().find(|day| day.node == node);
     found.map(|day| day.busy)
 }

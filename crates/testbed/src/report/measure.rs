@@ -8,7 +8,7 @@ use dhow_scenario::nearest;
 
 use super::limit;
 use super::statistics::{Spread, quantile};
-use super::told::Told;
+use super::summary::RunSummary;
 use crate::number::{float, micros, whole};
 
 /// A measure.
@@ -146,43 +146,46 @@ impl fmt::Display for Measure {
 impl Measure {
     /// The number of a run, in bit/s, seconds, shares of 1, or whatever a figure counts; nothing where it has none.
     #[must_use]
-    pub fn of(&self, told: &Told) -> Option<f64> {
-        let delivered = float(told.run.delivered_octets);
+    pub fn of(&self, summary: &RunSummary) -> Option<f64> {
+        let delivered = float(summary.run.delivered_octets);
         match self {
-            Self::Goodput => told.goodput(),
-            Self::Delivery => {
-                (told.run.sent > 0).then(|| float(told.run.delivered) / float(told.run.sent))
-            }
-            Self::Delay(hundredths) => quantile(&told.delays, f64::from(*hundredths) / 100.0),
+            Self::Goodput => summary.goodput(),
+            Self::Delivery => (summary.run.sent > 0)
+                .then(|| float(summary.run.delivered) / float(summary.run.sent)),
+            Self::Delay(hundredths) => quantile(&summary.delays, f64::from(*hundredths) / 100.0),
             Self::Drain => {
-                let last = told.last_delivery_s.filter(|_| told.is_drained());
-                last.map(|last| last - told.first_chance())
+                let last = summary.last_delivery_s.filter(|_| summary.is_drained());
+                last.map(|last| last - summary.first_chance())
             }
-            Self::Processor => told.run.cpu_s_per_mb,
-            Self::LinkTime => told.run.link_s_per_mb,
-            Self::Energy => told.run.joules_per_mb,
+            Self::Processor => summary.run.cpu_s_per_mb,
+            Self::LinkTime => summary.run.link_s_per_mb,
+            Self::Energy => summary.run.joules_per_mb,
             Self::Written => {
-                let written: u64 = told.resources.iter().map(|it| it.disk_write_octets).sum();
+                let written: u64 = summary
+                    .resources
+                    .iter()
+                    .map(|it| it.disk_write_octets)
+                    .sum();
                 (delivered > 0.0).then(|| float(written) / delivered)
             }
             Self::Used(node) => {
-                let used = told.resources.iter().find(|it| it.node == *node)?;
+                let used = summary.resources.iter().find(|it| it.node == *node)?;
                 Some(used.user_s + used.system_s)
             }
-            Self::Share(node) => limit::processor_share(told, node),
-            Self::MeasurementsMade => Some(float(told.run.samples + told.run.samples_lost)),
-            Self::MeasurementsStored => Some(float(told.run.samples)),
-            Self::MeasurementsLost => Some(float(told.run.samples_lost)),
+            Self::Share(node) => limit::processor_share(summary, node),
+            Self::MeasurementsMade => Some(float(summary.run.samples + summary.run.samples_lost)),
+            Self::MeasurementsStored => Some(float(summary.run.samples)),
+            Self::MeasurementsLost => Some(float(summary.run.samples_lost)),
             Self::WrittenRatio(one, other) => {
                 let written = |node: &String| {
-                    let day = told.days.iter().find(|day| day.node == *node);
+                    let day = summary.days.iter().find(|day| day.node == *node);
                     day.map(|day| float(day.written_octets))
                 };
                 let other = written(other).filter(|octets| *octets > 0.0)?;
                 written(one).map(|octets| octets / other)
             }
             Self::Figure(name, program) => {
-                let values = told.figures.iter().filter(|it| {
+                let values = summary.figures.iter().filter(|it| {
                     it.name == *name && program.as_ref().is_none_or(|of| *of == it.program)
                 });
                 Spread::of(values.map(|it| it.value).collect()).map(|spread| spread.mean)
@@ -192,7 +195,7 @@ impl Measure {
 
     /// The axis of such numbers; a program names the unit of its figures.
     #[must_use]
-    pub fn axis(&self, runs: &[Told]) -> Axis {
+    pub fn axis(&self, runs: &[RunSummary]) -> Axis {
         match self {
             Self::Goodput => Axis::Rate,
             Self::Delivery | Self::Share(_) => Axis::Share,
@@ -206,7 +209,7 @@ impl Measure {
             | Self::MeasurementsStored
             | Self::MeasurementsLost => Axis::Count,
             Self::Figure(name, _) => {
-                let mut figures = runs.iter().flat_map(|told| &told.figures);
+                let mut figures = runs.iter().flat_map(|summary| &summary.figures);
                 let found = figures.find(|it| it.name == *name);
                 found.map_or(Axis::Count, |it| axis_of_unit(&it.unit))
             }
@@ -216,8 +219,8 @@ impl Measure {
 
 impl Measure {
     /// The way to read such numbers.
-    pub(crate) fn reading(&self, runs: &[Told]) -> Reading {
-        let mut figures = runs.iter().flat_map(|told| &told.figures);
+    pub(crate) fn reading(&self, runs: &[RunSummary]) -> Reading {
+        let mut figures = runs.iter().flat_map(|summary| &summary.figures);
         match self {
             Self::Figure(name, _) => {
                 let found = figures.find(|it| it.name == *name);

@@ -1,6 +1,6 @@
 //! The report on runs, for people: one page that opens from a disk.
 //!
-//! Start at [`page`](page()); a [`Study`] is one scenario's runs with the [`Question`] that is asked of them, a [`Told`] one run in short and a
+//! Start at [`page`](page()); a [`Study`] is one scenario's runs with the [`Question`] that is asked of them, a [`RunSummary`] one run in short and a
 //! [`Course`] one over time, a [`Measure`] what is measured of each. `curves` shows it against what was set, `course` one run over time, `both` real sockets beside virtual
 //! time, `doubt` why a number says less than it seems to, `cut` what links could carry at most, `line` what `runs.csv` has of it, `limit` which resource a run had none left of, `hosts` what each host used and waited for, `processors` how slow they were made, `several` many measures of each point in one table, `cost` what a megabyte took, `verdict` whether it went as was expected, and `repetition` what is needed to run it again.
 
@@ -23,7 +23,7 @@ mod repetition;
 mod several;
 mod statistics;
 mod study;
-mod told;
+mod summary;
 mod verdict;
 mod worth;
 
@@ -32,4 +32,4 @@ pub use measure::Measure;
 pub use named::Named;
 pub use page::page;
 pub use study::{Expected, Others, Question, ReportError, Study};
-pub use told::{Course, Day, Flow, Passed, Told, Wait};
+pub use summary::{Course, Day, Flow, Passed, RunSummary, Wait};

@@ -133,11 +133,11 @@ fn add_study(page: &mut Page, study: &Study) {
     page.add(&figures(study));
     page.add(&course::delays(study));
     if let Some(shown) = &study.shown {
-        let told = &shown.told;
+        let summary = &shown.summary;
         page.subheading(&format!(
             "Run {} over time{}",
-            escaped(&told.run.run),
-            match told.run.point.to_string() {
+            escaped(&summary.run.run),
+            match summary.run.point.to_string() {
                 point if point.is_empty() => String::new(),
                 point => format!(": {}", escaped(&point)),
             }
@@ -156,7 +156,7 @@ fn add_study(page: &mut Page, study: &Study) {
 /// The numbers of payloads and measurements, with those that were lost or altered.
 fn kept(study: &Study) -> String {
     let sum = |value: fn(&crate::results::Run) -> u64| -> u64 {
-        study.runs.iter().map(|told| value(&told.run)).sum()
+        study.runs.iter().map(|summary| value(&summary.run)).sum()
     };
     let (sent, delivered) = (sum(|run| run.sent), sum(|run| run.delivered));
     let mut said = Vec::new();
@@ -190,13 +190,13 @@ fn kept(study: &Study) -> String {
 /// Runs that are in no figure, those of one reason together.
 fn add_failures(page: &mut Page, study: &Study) {
     let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
-    for told in &study.runs {
-        let reason = match &told.run.status {
+    for summary in &study.runs {
+        let reason = match &summary.run.status {
             Status::Done => continue,
             Status::Failed(what) => format!("failed: {}", escaped(what.trim_end_matches('.'))),
             Status::Interrupted => "interrupted".to_owned(),
         };
-        let run = escaped(&told.run.run);
+        let run = escaped(&summary.run.run);
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, runs)) => runs.push(run),
             None => reasons.push((reason, vec![run])),
@@ -218,19 +218,19 @@ fn add_failures(page: &mut Page, study: &Study) {
 /// Programs that had to be killed at the end of their time; nothing where all ended when they were told to.
 fn killed(study: &Study) -> String {
     let mut runs: BTreeMap<&str, u64> = BTreeMap::new();
-    for told in &study.runs {
-        for ran in told.programs.iter().filter(|ran| ran.killed) {
+    for summary in &study.runs {
+        for ran in summary.programs.iter().filter(|ran| ran.killed) {
             *runs.entry(&ran.program).or_default() += 1;
         }
     }
-    let told = runs.into_iter().map(|(program, runs)| {
+    let summary = runs.into_iter().map(|(program, runs)| {
         format!(
             "Program {} did not end within its grace in {} and was killed.",
             escaped(program),
             things(runs, "run", "runs")
         )
     });
-    told.collect::<Vec<_>>().join(" ")
+    summary.collect::<Vec<_>>().join(" ")
 }
 
 /// The figures of programs, over all runs of a combination.
@@ -238,9 +238,9 @@ fn figures(study: &Study) -> String {
     type Key<'a> = (String, &'a str, &'a str, &'a str);
     // Values with the seeds of their runs: a run that tells several is one.
     let mut all: Vec<(Key<'_>, Vec<(u64, f64)>)> = Vec::new();
-    for told in study.done() {
-        let (point, seed) = (told.run.point.to_string(), told.run.seed);
-        for it in &told.figures {
+    for summary in study.done() {
+        let (point, seed) = (summary.run.point.to_string(), summary.run.seed);
+        for it in &summary.figures {
             let key: Key<'_> = (point.clone(), &it.program, &it.name, &it.unit);
             match all.iter_mut().find(|(found, _)| *found == key) {
                 Some((_, values)) => values.push((seed, it.value)),
@@ -300,8 +300,8 @@ fn runs(study: &Study) -> String {
         "expired",
         "took",
     ]);
-    for told in study.runs.iter().take(LINES_MAX) {
-        let run = &told.run;
+    for summary in study.runs.iter().take(LINES_MAX) {
+        let run = &summary.run;
         list.line(&[
             text(escaped(&run.run)),
             text(run.backend.to_string()),

@@ -9,7 +9,7 @@ use crate::number::float;
 
 /// The rate of TCP between disks on the processors of a study, and their part of a core; empty where none is set so.
 pub(crate) fn sentence(study: &Study) -> String {
-    let measured = || study.done().flat_map(|told| &told.processors);
+    let measured = || study.done().flat_map(|summary| &summary.processors);
     let rates = measured().map(|it| float(it.octets_per_s) * 8.0);
     let shares = measured().map(|it| f64::from(it.millionths) / 1e4);
     let (Some(rates), Some(shares)) = (Spread::of(rates.collect()), Spread::of(shares.collect()))

@@ -26,8 +26,8 @@ pub(crate) fn manifest(manifest: &Value) -> String {
                 }
             }
             ("programs", Value::Object(programs)) => {
-                for (name, told) in programs {
-                    line(&mut list, name, &program(told));
+                for (name, summary) in programs {
+                    line(&mut list, name, &program(summary));
                 }
             }
             ("nodes", Value::Array(nodes)) => folded += &settings(nodes),
@@ -42,12 +42,12 @@ pub(crate) fn manifest(manifest: &Value) -> String {
 
 /// Variants that were not run, and why; nothing where all were.
 pub(crate) fn left_out(manifest: &Value) -> String {
-    let told = manifest.get("left_out").and_then(Value::as_array);
-    let told = told.into_iter().flatten().filter_map(Value::as_str);
-    let told: Vec<String> = told
+    let summary = manifest.get("left_out").and_then(Value::as_array);
+    let summary = summary.into_iter().flatten().filter_map(Value::as_str);
+    let summary: Vec<String> = summary
         .map(|it| format!("{}.", capital(&escaped(it))))
         .collect();
-    told.join(" ")
+    summary.join(" ")
 }
 
 /// A sentence that says if these are all runs of the full study, and names its settings; empty if the scenario has no
@@ -95,8 +95,8 @@ fn short(value: &Value) -> Option<String> {
 }
 
 /// A program's version, or else where it is.
-fn program(told: &Value) -> String {
-    let text = |key: &str| told.get(key).and_then(Value::as_str);
+fn program(summary: &Value) -> String {
+    let text = |key: &str| summary.get(key).and_then(Value::as_str);
     match (text("version"), text("path")) {
         (Some(version), _) => version.to_owned(),
         (None, Some(path)) => format!("{path}, of a version that it was not asked for"),
@@ -106,17 +106,18 @@ fn program(told: &Value) -> String {
 
 /// Settings of nodes, each folded away; those that a node had in some runs alone have the first of them in their title.
 fn settings(nodes: &[Value]) -> String {
-    let name = |told: &Value| {
-        told.get("node")
+    let name = |summary: &Value| {
+        summary
+            .get("node")
             .and_then(Value::as_str)
             .unwrap_or_default()
             .to_owned()
     };
     let empty = Map::new();
-    let folded = nodes.iter().take(FOLDED_MAX).map(|told| {
-        let node = name(told);
+    let folded = nodes.iter().take(FOLDED_MAX).map(|summary| {
+        let node = name(summary);
         let is_one = nodes.iter().filter(|it| name(it) == node).count() == 1;
-        let runs = told.get("runs").and_then(Value::as_array);
+        let runs = summary.get("runs").and_then(Value::as_array);
         let runs: Vec<&str> = runs
             .into_iter()
             .flatten()
@@ -129,7 +130,7 @@ fn settings(nodes: &[Value]) -> String {
             }
             _ => String::new(),
         };
-        let settings = told.get("settings").and_then(Value::as_object);
+        let settings = summary.get("settings").and_then(Value::as_object);
         let settings = Value::Object(settings.unwrap_or(&empty).clone());
         fold(&format!("settings of node {node}{of}"), &whole(&settings))
     });
@@ -184,12 +185,12 @@ mod tests {
     #[test]
     fn settings_are_folded_and_say_in_which_runs_they_were() {
         let node = |runs: &[&str], memory| json!({"node": "a<b", "runs": runs, "settings": {"memory": memory}});
-        let told = json!({
+        let summary = json!({
             "machine": {"kernel": "Linux 6", "system": null},
             "programs": {"ip": {"path": "/sbin/ip", "version": "ip 6"}, "mine": {"path": "/mine", "version": null}},
             "nodes": [node(&["0001", "0003"], 1), node(&["0002"], 2)],
         });
-        let page = manifest(&told);
+        let page = manifest(&summary);
         for words in [
             ">Linux 6<",
             ">ip 6<",

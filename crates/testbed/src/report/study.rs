@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::measure::{Measure, Reading, did_you_mean};
 use super::statistics::Spread;
-use super::told::{Course, Told};
+use super::summary::{Course, RunSummary};
 use crate::results::{Backend, Results, ResultsError, Status};
 
 /// The margin of what is expected to be level, where none is said.
@@ -227,7 +227,7 @@ pub struct Study {
     /// printed.
     pub y: Measure,
     /// The runs.
-    pub runs: Vec<Told>,
+    pub runs: Vec<RunSummary>,
     /// The first that came to its end, over time.
     pub shown: Option<Course>,
     /// The programs and the machine of the runs.
@@ -246,14 +246,16 @@ pub(crate) struct Cell<'a> {
     /// The keys that make its curve, with their values.
     pub(crate) keys: Vec<(String, String)>,
     /// The runs that came to their end.
-    pub(crate) runs: Vec<&'a Told>,
+    pub(crate) runs: Vec<&'a RunSummary>,
 }
 
 impl Cell<'_> {
     /// The values of its runs, one of each seed; nothing where none has one.
     pub(crate) fn spread(&self, measure: &Measure) -> Option<Spread> {
         let values = self.runs.iter();
-        Spread::of_seeds(values.filter_map(|told| Some((told.run.seed, measure.of(told)?))))
+        Spread::of_seeds(
+            values.filter_map(|summary| Some((summary.run.seed, measure.of(summary)?))),
+        )
     }
 
     /// Half the interval of confidence of a mean, as it is read; nothing for one value.
@@ -267,7 +269,7 @@ impl Cell<'_> {
     /// True if repeats in virtual time gave one value, so that more repeats tell no more.
     pub(crate) fn is_of_no_seed(&self, spread: &Spread) -> bool {
         let mut runs = self.runs.iter();
-        spread.is_one() && runs.all(|told| told.run.backend == Backend::Sim)
+        spread.is_one() && runs.all(|summary| summary.run.backend == Backend::Sim)
     }
 
     /// The values of its keys; empty if it is the only cell.
@@ -287,8 +289,8 @@ impl Study {
         let (mut runs, mut shown) = (Vec::new(), None);
         for run in results.runs()? {
             let course = Course::read(run, results)?;
-            runs.push(course.told.clone());
-            if shown.is_none() && course.told.run.status == Status::Done {
+            runs.push(course.summary.clone());
+            if shown.is_none() && course.summary.run.status == Status::Done {
                 shown = Some(course);
             }
         }
@@ -317,43 +319,47 @@ impl Study {
 
     /// Runs of which more was delivered than their links could carry, and what of it.
     pub fn impossible(&self) -> impl Iterator<Item = (&str, String)> {
-        let runs = self.runs.iter().filter(|told| told.is_impossible);
-        runs.map(|told| (told.run.run.as_str(), told.run.status.to_string()))
+        let runs = self.runs.iter().filter(|summary| summary.is_impossible);
+        runs.map(|summary| (summary.run.run.as_str(), summary.run.status.to_string()))
     }
 
     /// The runs that came to their end.
-    pub(crate) fn done(&self) -> impl Iterator<Item = &Told> {
-        let done = |told: &&Told| told.run.status == Status::Done;
+    pub(crate) fn done(&self) -> impl Iterator<Item = &RunSummary> {
+        let done = |summary: &&RunSummary| summary.run.status == Status::Done;
         self.runs.iter().filter(done)
     }
 
     /// The backends of the runs, in order; more than one makes a curve of each.
     pub(crate) fn backends(&self) -> Vec<crate::results::Backend> {
-        let mut backends: Vec<_> = self.runs.iter().map(|told| told.run.backend).collect();
+        let mut backends: Vec<_> = self
+            .runs
+            .iter()
+            .map(|summary| summary.run.backend)
+            .collect();
         backends.sort();
         backends.dedup();
         backends
     }
 
     /// The value along of a run.
-    pub(crate) fn x_of(&self, told: &Told) -> String {
+    pub(crate) fn x_of(&self, summary: &RunSummary) -> String {
         let key = self.question.x.as_deref();
-        let value = key.and_then(|key| told.run.point.value(key));
+        let value = key.and_then(|key| summary.run.point.value(key));
         value.unwrap_or_default().to_owned()
     }
 
     /// The keys that make the curve of a run, with their values.
-    fn keys_of(&self, told: &Told) -> Vec<(String, String)> {
+    fn keys_of(&self, summary: &RunSummary) -> Vec<(String, String)> {
         let along = self.question.x.as_deref();
         let is_key = |key: &str| match self.question.group_by.as_deref() {
             Some(asked) => key == asked,
             // Without the other swept keys, runs with different values of them would be one point.
             None => Some(key) != along,
         };
-        let keys = told.run.point.0.iter();
+        let keys = summary.run.point.0.iter();
         let mut keys: Vec<_> = keys.filter(|(key, _)| is_key(key)).cloned().collect();
         if self.backends().len() > 1 {
-            keys.push((BACKEND.to_owned(), told.run.backend.to_string()));
+            keys.push((BACKEND.to_owned(), summary.run.backend.to_string()));
         }
         keys
     }
@@ -371,11 +377,11 @@ impl Study {
     /// All cells, by curve and then along it, each in the order in which the sweep names them.
     pub(crate) fn cells(&self) -> Vec<Cell<'_>> {
         let mut cells: Vec<Cell<'_>> = Vec::new();
-        for told in &self.runs {
-            let (x, keys) = (self.x_of(told), self.keys_of(told));
+        for summary in &self.runs {
+            let (x, keys) = (self.x_of(summary), self.keys_of(summary));
             let group = self.group_named(&keys);
-            let whole = told.run.status == Status::Done;
-            let runs = if whole { vec![told] } else { Vec::new() };
+            let whole = summary.run.status == Status::Done;
+            let runs = if whole { vec![summary] } else { Vec::new() };
             match cells.iter_mut().find(|it| it.x == x && it.group == group) {
                 Some(cell) => cell.runs.extend(runs),
                 None => cells.push(Cell {
@@ -398,10 +404,13 @@ impl Study {
 }
 
 /// The measure of runs if none is asked for.
-fn usual(runs: &[Told]) -> Measure {
-    let done = || runs.iter().filter(|told| told.run.status == Status::Done);
-    let figure = done().find_map(|told| told.figures.first());
-    match figure.filter(|_| done().all(|told| told.run.sent == 0)) {
+fn usual(runs: &[RunSummary]) -> Measure {
+    let done = || {
+        runs.iter()
+            .filter(|summary| summary.run.status == Status::Done)
+    };
+    let figure = done().find_map(|summary| summary.figures.first());
+    match figure.filter(|_| done().all(|summary| summary.run.sent == 0)) {
         Some(it) => Measure::Figure(it.name.clone(), Some(it.program.clone())),
         None => Measure::Goodput,
     }

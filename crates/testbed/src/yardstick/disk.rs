@@ -30,7 +30,7 @@ pub struct Disk {
     /// The number of files.
     pub amount: Amount,
     /// The way to the disk.
-    pub way: Way,
+    pub way: WritePath,
     /// True if figures are named with the size of files: there are others.
     pub named: bool,
 }
@@ -46,7 +46,7 @@ pub enum Amount {
 
 /// The way of octets to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum WritePath {
     /// Through the page cache.
     Cached,
     /// Past it, in whole blocks of 4096 octets.
@@ -109,7 +109,7 @@ impl Disk {
             delay,
             Figure::rate(of("read"), octets, read),
         ];
-        if self.way == Way::Cached {
+        if self.way == WritePath::Cached {
             let again = self.read(paths)?;
             figures.push(Figure::rate(of("read from memory"), octets, again));
             figures.push(Figure::rate(of("write into memory"), octets, cached));
@@ -119,7 +119,7 @@ impl Disk {
 
     fn options(&self) -> OpenOptions {
         let mut options = OpenOptions::new();
-        if self.way == Way::Direct {
+        if self.way == WritePath::Direct {
             options.custom_flags(i32::try_from(OFlags::DIRECT.bits()).unwrap_or(0));
         }
         options
@@ -133,8 +133,8 @@ impl Disk {
         while left > 0 {
             let here = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
             let written = match self.way {
-                Way::Cached => here,
-                Way::Direct => here.next_multiple_of(BLOCK),
+                WritePath::Cached => here,
+                WritePath::Direct => here.next_multiple_of(BLOCK),
             };
             // No two pieces in a row are the same.
             from = (from + BLOCK) % (SOURCE - PIECE);
@@ -190,7 +190,7 @@ mod tests {
             directory: place.path().to_path_buf(),
             file: 2_000,
             amount: Amount::Octets(100_000),
-            way: Way::Cached,
+            way: WritePath::Cached,
             named: true,
         };
         let names = |disk: &Disk| {

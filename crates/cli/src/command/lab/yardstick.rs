@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use dhow_document::quantity::{parse_duration, parse_size};
 use dhow_testbed::yardstick::Figure;
-use dhow_testbed::yardstick::disk::{Amount, Disk, Way};
+use dhow_testbed::yardstick::disk::{Amount, Disk, WritePath};
 use dhow_testbed::yardstick::tcp::{BLOCK_MAX, Receive, Send};
 
 use crate::failure::{Ending, Failure};
@@ -125,8 +125,8 @@ impl Yardstick {
                             None => Amount::Octets(words.octets),
                         },
                         way: match words.direct {
-                            true => Way::Direct,
-                            false => Way::Cached,
+                            true => WritePath::Direct,
+                            false => WritePath::Cached,
                         },
                         named: words.files.len() > 1,
                     };

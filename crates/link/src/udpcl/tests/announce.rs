@@ -159,7 +159,7 @@ fn a_keepalive_is_four_zeros_after_a_rest() {
     assert_eq!(conversation.poll_timeout(), Some(at(40_000).monotonic));
     // It waits while nothing can leave.
     let path = Path {
-        outgoing: Way::Closed,
+        outgoing: PathState::Closed,
         ..Path::default()
     };
     conversation.handle_path(at(30_000), path);

@@ -146,7 +146,7 @@ fn no_time_passes_for_a_transfer_while_nothing_can_come() {
     let mut conversation = new(fast());
     receive(&mut conversation, at(0), &[segment(0, 20, 0, &octets[..5])]);
     let deaf = Path {
-        incoming: Way::Closed,
+        incoming: PathState::Closed,
         ..Path::default()
     };
     conversation.handle_path(at(4_000), deaf);

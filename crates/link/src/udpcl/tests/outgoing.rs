@@ -338,7 +338,7 @@ fn nothing_leaves_while_the_path_is_closed() {
     let mut sender = new(fast());
     transmit(&mut sender, at(0), 0, &bundle(0, 10));
     let closed = Path {
-        outgoing: Way::Closed,
+        outgoing: PathState::Closed,
         ..Path::default()
     };
     sender.handle_path(at(0), closed);

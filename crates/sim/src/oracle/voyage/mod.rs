@@ -18,7 +18,7 @@ use crate::ledger::{BundleName, Ledger, Named};
 use crate::payload::Payloads;
 use crate::queue::MachineIndex;
 
-pub use parcel::{Parcel, Told};
+pub use parcel::{Parcel, ReportContent};
 pub use station::{Sending, Station};
 
 /// The oracle that found a violation, and the end of a sentence about it that begins with a node's name.
@@ -156,7 +156,7 @@ impl Voyages {
         }
         let payload = parcel.payload(octets);
         if parcel.is_administrative() {
-            return match Told::read(payload).map_err(|what| ("passage", what))? {
+            return match ReportContent::read(payload).map_err(|what| ("passage", what))? {
                 Some(told) => self.check_report(parcel, &told, ledger, moment),
                 None => Ok(()),
             };
@@ -183,7 +183,7 @@ impl Voyages {
         ledger: &Ledger,
         moment: Moment,
     ) -> Result<(), Wrong> {
-        let Some(told) = Told::read(payload).map_err(|what| ("reports", what))? else {
+        let Some(told) = ReportContent::read(payload).map_err(|what| ("reports", what))? else {
             return Ok(());
         };
         self.check_told(from, &told, ledger, moment)?;

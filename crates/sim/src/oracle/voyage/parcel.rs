@@ -247,7 +247,7 @@ fn primary(items: &mut Items<'_>) -> Read<Parcel> {
 
 /// The content of a status report (RFC 9171 6.1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ReportContent {
     /// The bundle that it is about.
     pub name: BundleName,
     /// Which of its octets, where it is about a fragment.
@@ -258,7 +258,7 @@ pub struct Told {
     pub reason: u64,
 }
 
-impl Told {
+impl ReportContent {
     /// Reads an administrative record; `None` where it is no status report.
     ///
     /// # Errors
@@ -274,7 +274,7 @@ impl Told {
     }
 }
 
-fn told(items: &mut Items<'_>) -> Read<Option<Told>> {
+fn told(items: &mut Items<'_>) -> Read<Option<ReportContent>> {
     items.array()?;
     if items.unsigned()? != 1 {
         return Ok(None);
@@ -317,7 +317,7 @@ fn told(items: &mut Items<'_>) -> Read<Option<Told>> {
         creation,
         fragment: None,
     };
-    Ok(Some(Told {
+    Ok(Some(ReportContent {
         name: BundleName::of(&id),
         range,
         statuses,

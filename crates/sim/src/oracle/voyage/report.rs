@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dhow_bundle::{EndpointId, FragmentRange};
 
-use super::{Moment, Parcel, Told, Voyages, Wrong};
+use super::{Moment, Parcel, ReportContent, Voyages, Wrong};
 use crate::ledger::Ledger;
 
 /// Names and flags of the statuses, in the order in which they stand (RFC 9171 4.2.3, 6.1.1).
@@ -29,7 +29,7 @@ impl Voyages {
     pub(super) fn check_report(
         &self,
         parcel: &Parcel,
-        told: &Told,
+        told: &ReportContent,
         ledger: &Ledger,
         moment: Moment,
     ) -> Result<(), Wrong> {
@@ -48,7 +48,7 @@ impl Voyages {
     pub(super) fn check_told(
         &self,
         from: u32,
-        told: &Told,
+        told: &ReportContent,
         ledger: &Ledger,
         moment: Moment,
     ) -> Result<(), Wrong> {

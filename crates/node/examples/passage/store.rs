@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use dhow_bundle::storage::{BundleKey, Extent, Extents, Piece, StoreCommand, StoreEvent};
 
 #[derive(Default)]
-pub struct Shelf {
+pub struct StoreInMemory {
     /// Bundles by where they begin in the log.
     bundles: BTreeMap<u64, Bytes>,
     places: BTreeMap<BundleKey, u64>,
@@ -14,7 +14,7 @@ pub struct Shelf {
     end: u64,
 }
 
-impl Shelf {
+impl StoreInMemory {
     /// Carries out a batch, and tells of it as a store does: one event for each commit and deletion, and one for
     /// each bundle that is still arriving.
     pub fn sync(&mut self, commands: &mut Vec<StoreCommand>) -> Vec<StoreEvent> {

@@ -21,7 +21,7 @@ const PACED: f64 = 0.9;
 
 /// One run in short.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct RunSummary {
     /// Its line.
     pub run: Run,
     /// Delays of what was delivered, from the shortest, seconds; of many those at equal ranks.
@@ -126,7 +126,7 @@ pub enum Wait {
 #[derive(Clone, Debug)]
 pub struct Course {
     /// The run.
-    pub told: Told,
+    pub summary: RunSummary,
     /// Its payloads.
     pub payloads: Vec<Payload>,
     /// The resources that its nodes used, over time.
@@ -146,7 +146,7 @@ impl Course {
         let resources = results.read::<Resource>(&name)?;
         let links = results.read::<LinkSample>(&name)?;
         let conditions = results.conditions(&name)?;
-        let mut told = Told {
+        let mut summary = RunSummary {
             delays: delays(&payloads),
             first_sent_s: payloads.iter().map(|it| it.sent_s).min_by(f64::total_cmp),
             last_sent_s: payloads.iter().map(|it| it.sent_s).max_by(f64::total_cmp),
@@ -172,16 +172,16 @@ impl Course {
             is_impossible: false,
             run,
         };
-        told.days = days(&resources, told.watched());
-        told.passed = told.passed_over(&links);
-        let excess = Cuts::of(&told).excess();
-        if let Some(excess) = excess.filter(|_| told.run.status == Status::Done) {
-            told.is_impossible = true;
-            told.run.status = Status::Failed(excess.to_string());
+        summary.days = days(&resources, summary.watched());
+        summary.passed = summary.passed_over(&links);
+        let excess = Cuts::of(&summary).excess();
+        if let Some(excess) = excess.filter(|_| summary.run.status == Status::Done) {
+            summary.is_impossible = true;
+            summary.run.status = Status::Failed(excess.to_string());
         }
         Ok(Self {
-            profiles: profiles(&told, results),
-            told,
+            profiles: profiles(&summary, results),
+            summary,
             payloads,
             resources,
         })
@@ -189,9 +189,9 @@ impl Course {
 }
 
 /// Profiles of nodes that are there.
-fn profiles(told: &Told, results: &Results) -> Vec<(String, String)> {
-    let nodes = results.of_run(&told.run.run).join("nodes");
-    let found = told.resources.iter().filter_map(|it| {
+fn profiles(summary: &RunSummary, results: &Results) -> Vec<(String, String)> {
+    let nodes = results.of_run(&summary.run.run).join("nodes");
+    let found = summary.resources.iter().filter_map(|it| {
         let text = fs::read_to_string(nodes.join(&it.node).join(PROFILE)).ok()?;
         Some((it.node.clone(), text))
     });
@@ -320,7 +320,7 @@ fn read_again(first: &Resource, last: &Resource) -> f64 {
     }
 }
 
-impl Told {
+impl RunSummary {
     /// Contacts of links that come and go.
     pub fn planned(&self) -> impl Iterator<Item = &Contact> {
         let end = self.run.duration_s - 0.01;
@@ -446,7 +446,7 @@ impl Told {
 }
 
 #[cfg(test)]
-impl Told {
+impl RunSummary {
     /// A run of which nothing else is known.
     pub(crate) fn bare(run: Run) -> Self {
         Self {
@@ -501,17 +501,17 @@ mod tests {
             delivered,
             ..Run::default()
         };
-        let told = |delivered, last_sent_s, last_delivery_s| Told {
+        let summary = |delivered, last_sent_s, last_delivery_s| RunSummary {
             first_sent_s: Some(1.0),
             last_sent_s: Some(last_sent_s),
             last_delivery_s: Some(last_delivery_s),
-            ..Told::bare(run(delivered))
+            ..RunSummary::bare(run(delivered))
         };
-        assert!(told(10, 3.0, 3.1).is_bounded_by_load());
+        assert!(summary(10, 3.0, 3.1).is_bounded_by_load());
         // A load that leaves at once is as fast as it can be; not all arrived; a link was full.
-        assert!(!told(10, 1.0, 3.0).is_bounded_by_load());
-        assert!(!told(9, 3.0, 3.1).is_bounded_by_load());
-        let full = told(10, 3.0, 3.1).over_wire(1_900, 2.0);
+        assert!(!summary(10, 1.0, 3.0).is_bounded_by_load());
+        assert!(!summary(9, 3.0, 3.1).is_bounded_by_load());
+        let full = summary(10, 3.0, 3.1).over_wire(1_900, 2.0);
         assert!(!full.is_bounded_by_load());
     }
 
