@@ -61,7 +61,7 @@ impl Node {
         {
             Locality::Echo => self.reply_before_sync(now, key, header, &payload),
             Locality::Application => self.deliver_before_sync(now, key, payload),
-            Locality::Remote | Locality::Perf | Locality::Administrative => {}
+            Locality::Remote | Locality::Perf | Locality::Routing | Locality::Administrative => {}
         }
     }
 

@@ -90,6 +90,7 @@ impl Node {
             Locality::Administrative => self.delivered(now, key),
             Locality::Echo => self.echo(now, key),
             Locality::Perf => self.measure(now, key),
+            Locality::Routing => self.take_advert(now, key),
             Locality::Application | Locality::Remote => {
                 if self.delivery.abandons(&self.held, key) {
                     self.delete(now, key, Removal::Deleted, None);
@@ -118,7 +119,7 @@ impl Node {
         self.held.end_retry(until, key);
         self.held.advance(&mut self.outbox, key, Trigger::Woken);
         match locality {
-            Locality::Echo | Locality::Perf | Locality::Administrative => {
+            Locality::Echo | Locality::Perf | Locality::Routing | Locality::Administrative => {
                 self.arrive(now, key, locality)
             }
             Locality::Application | Locality::Remote => self.forwarding.enqueue(

@@ -153,7 +153,8 @@ impl Node {
         let reads = self.held.reads().values().filter_map(|read| match read {
             PendingRead::Send { key, .. }
             | PendingRead::Echo { key }
-            | PendingRead::Perf { key, .. } => Some(*key),
+            | PendingRead::Perf { key, .. }
+            | PendingRead::Advert { key } => Some(*key),
             PendingRead::Fragment { .. } => None,
         });
         let sessions = self

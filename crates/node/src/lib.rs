@@ -10,6 +10,7 @@ extern crate alloc;
 
 mod adjacencies;
 mod admission;
+mod adverts;
 mod answers;
 pub mod api;
 mod attention;

@@ -6,11 +6,15 @@ use dhow_bundle::{EndpointId, NodeId};
 
 use crate::config::Config;
 
-/// Service numbers at which nodes answer by themselves: echo here and elsewhere (7, ION's 2047) and perf (5201).
-const USUAL_SERVICES: [u32; 3] = [7, 2_047, 5_201];
+/// Service numbers at which nodes answer by themselves: echo here and elsewhere (7, ION's 2047), perf (5201) and routing.
+const USUAL_SERVICES: [u32; 4] = [7, 2_047, 5_201, ROUTING_SERVICE];
 
 /// Demuxes at which they do.
-const USUAL_NAMES: [&str; 2] = ["echo", "perf"];
+const USUAL_NAMES: [&str; 3] = ["echo", "perf", ROUTING_NAME];
+
+/// Where routers of neighbours hear of each other (docs/adverts.md).
+const ROUTING_SERVICE: u32 = 5_202;
+const ROUTING_NAME: &str = "routing";
 
 /// The relation of a destination to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +27,8 @@ pub(crate) enum Locality {
     Echo,
     /// The node's perf service.
     Perf,
+    /// The node's routing service.
+    Routing,
     /// An endpoint of this node for applications.
     Application,
 }
@@ -67,6 +73,14 @@ impl Local {
         id
     }
 
+    /// The ID of this node of the scheme of another's, or else the one that it presents.
+    pub(crate) fn counterpart(&self, peer: &NodeId) -> &NodeId {
+        let is_ipn = |id: &NodeId| matches!(id.endpoint(), EndpointId::Ipn { .. });
+        let mut ids = self.node_ids.iter();
+        ids.find(|id| is_ipn(id) == is_ipn(peer))
+            .unwrap_or_else(|| self.node_id())
+    }
+
     /// True for an endpoint of whatever node that answers by itself, by its number or its name: an answer to it would be
     /// answered, too.
     pub(crate) fn is_service(&self, endpoint: &EndpointId) -> bool {
@@ -91,6 +105,8 @@ impl Local {
             Locality::Echo
         } else if self.perf.contains(endpoint) {
             Locality::Perf
+        } else if is_routing(endpoint) {
+            Locality::Routing
         } else {
             Locality::Application
         }
@@ -119,7 +135,12 @@ fn services(node_ids: &[NodeId], number: Option<u32>, name: &str) -> Vec<Endpoin
     let Some(number) = number else {
         return Vec::new();
     };
-    let endpoint = |id: &NodeId| match id.endpoint() {
+    let endpoints = node_ids.iter().map(|id| service(id, number, name));
+    endpoints.flatten().collect()
+}
+
+fn service(id: &NodeId, number: u32, name: &str) -> Option<EndpointId> {
+    match id.endpoint() {
         EndpointId::Ipn {
             allocator, node, ..
         } => Some(EndpointId::Ipn {
@@ -129,6 +150,19 @@ fn services(node_ids: &[NodeId], number: Option<u32>, name: &str) -> Vec<Endpoin
         }),
         EndpointId::Dtn(_) => id.service(name).ok(),
         EndpointId::Null => None,
-    };
-    node_ids.iter().filter_map(endpoint).collect()
+    }
+}
+
+/// The routing service of a node, if it can have one.
+pub(crate) fn routing_service(id: &NodeId) -> Option<EndpointId> {
+    service(id, ROUTING_SERVICE, ROUTING_NAME)
+}
+
+/// True for the routing service of whatever node.
+pub(crate) fn is_routing(endpoint: &EndpointId) -> bool {
+    match endpoint {
+        EndpointId::Null => false,
+        EndpointId::Ipn { service, .. } => *service == ROUTING_SERVICE,
+        EndpointId::Dtn(_) => endpoint.demux() == Some(ROUTING_NAME),
+    }
 }

@@ -3,10 +3,10 @@
 //! It has seven values, which know each its own part: [`Outbox`], [`Held`], [`Adjacencies`], [`Forwarding`], [`Delivery`], [`Services`] and
 //! [`Reporting`]. A method that needs most of them is in an `impl Node` in a file about one noun. From the events to what they lead to:
 //! `streams` and `conversations` (connections, datagrams), `paths` (whether they still carry anything), `reception`, `admission` and `breaking_off`
-//! (bundles coming in), `prefix` (what is kept of those that may not), `stored` (answers of the store), `transmission` (bundles made here), `recovery` (what a restart
-//! found), `sending` (bundles going out), `outcomes` (how their transfers end), `fragmentation`, `passing` (those that still come in), `ahead` (those that
+//! (bundles coming in), `reactive` (the part that is kept of one that broke off), `stored` (answers of the store), `transmission` (bundles made here), `recovery` (what a restart
+//! found), `sending` (bundles going out), `outcomes` (how their transfers end), `fragmentation`, `cut_through` (those that still come in), `before_sync` (those that
 //! are not durable yet), `returning`, `copies` (those of which several neighbours get one), `forwarded`, `dispatch` (where a stored bundle goes), `delivery`,
-//! `echo`, `perf`, `retries`, `deletion` (how a bundle ends), `reports`, `collection` and `collected` (status reports), `own` (bundles that the node
+//! `echo`, `perf`, `retries`, `deletion` (how a bundle ends), `reports`, `collection` and `collected` (status reports), `adverts` (of routers to each other), `originated` (bundles that the node
 //! makes for itself), `reservation` (room), `operator`.
 
 use alloc::boxed::Box;
@@ -226,6 +226,9 @@ impl Node {
         if self.outbox.actions.is_empty() && self.stage != Stage::Recovering {
             self.attend_all(now);
             self.dial(now);
+            if self.forwarding.has_adverts() {
+                self.send_adverts(now);
+            }
             self.write_reports(now);
             while self.outbox.has_turn_left()
                 && let Some(endpoint) = self.delivery.next_endpoint()
@@ -357,7 +360,9 @@ impl Node {
 fn stored(read: Option<&PendingRead>) -> Stored {
     match read {
         Some(PendingRead::Send { .. }) => Stored::Bundle,
-        Some(PendingRead::Echo { .. } | PendingRead::Perf { .. }) => Stored::Own,
+        Some(PendingRead::Echo { .. } | PendingRead::Perf { .. } | PendingRead::Advert { .. }) => {
+            Stored::Own
+        }
         Some(PendingRead::Fragment { .. }) | None => Stored::Payload,
     }
 }

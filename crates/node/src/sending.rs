@@ -53,6 +53,8 @@ pub(crate) enum PendingRead {
     Echo { key: BundleKey },
     /// The head of the payload of a bundle for the perf service, which was durable then.
     Perf { key: BundleKey, at: Instant },
+    /// The payload of an advert.
+    Advert { key: BundleKey },
 }
 
 impl Node {
@@ -178,6 +180,7 @@ impl Node {
                 }
             }
             (PendingRead::Perf { key, at }, Some(octets)) => self.measured(now, key, at, &octets),
+            (PendingRead::Advert { key }, Some(octets)) => self.hear(now, key, &octets),
             (PendingRead::Send { stream, key }, None) => {
                 let octets = self.held.entry(key).map_or(0, |entry| entry.octets());
                 self.adjacencies.discharge(stream, octets);
@@ -187,7 +190,12 @@ impl Node {
                 self.adjacencies.discharge(stream, range.length);
                 self.settle_fragment(now, stream, key, Some(None));
             }
-            (PendingRead::Echo { key } | PendingRead::Perf { key, .. }, None) => {
+            (
+                PendingRead::Echo { key }
+                | PendingRead::Perf { key, .. }
+                | PendingRead::Advert { key },
+                None,
+            ) => {
                 self.retry_after(now, key, RETRANSMIT_RETRY);
             }
         }

@@ -1,5 +1,6 @@
-//! The services of the node itself, echo and perf: whom they answer, and what they count.
+//! The services of the node itself, echo, perf and routing: whom they answer, and what they count.
 
+use crate::adverts::Adverts;
 use crate::answers::Answers;
 use crate::config::Config;
 use crate::held::Held;
@@ -7,10 +8,11 @@ use crate::perf::Perf;
 use dhow_bundle::Now;
 use dhow_bundle::storage::BundleKey;
 
-/// The state of both.
+/// The state of all.
 pub(crate) struct Services {
     pub(crate) answers: Answers,
     pub(crate) perf: Perf,
+    pub(crate) adverts: Adverts,
 }
 
 impl Services {
@@ -18,6 +20,7 @@ impl Services {
         Self {
             answers: Answers::new(config.answers_per_second, config.seed),
             perf: Perf::new(config),
+            adverts: Adverts::default(),
         }
     }
 }

@@ -243,6 +243,12 @@ pub struct Counters {
     /// Bundles that the echo and perf services did not answer: their source answers itself, or was answered often
     /// enough.
     pub answers_withheld: u64,
+    /// Adverts of routers sent to neighbours.
+    pub adverts_sent: u64,
+    /// Adverts of neighbours that a router took.
+    pub adverts_taken: u64,
+    /// Adverts that no router took (docs/adverts.md).
+    pub adverts_refused: u64,
     /// Stored bundles found corrupt.
     pub quarantined: u64,
     /// Events that the state of a bundle does not allow: mistakes in this program.

@@ -17,7 +17,7 @@ mod world;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dhow_bundle::storage::REMOVED_BOUND;
+use dhow_bundle::storage::{BundleKey, REMOVED_BOUND};
 use dhow_bundle::{BundleFlags, BundleId};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, RouterKind, Routing};
@@ -75,20 +75,37 @@ fn send(world: &mut World, from: usize, to: &str, sizes: &[usize], lifetime: Dur
     });
 }
 
+/// Bundles of applications that a node holds.
 fn stored(world: &World, at: usize) -> u64 {
-    world.machines[at].node.as_ref().unwrap().stored().0
+    let node = world.machines[at].node.as_ref().unwrap();
+    let adverts = node.bundles(world.now(at), BundleKey(0));
+    let adverts = adverts.filter(|(_, bundle)| is_advert(&bundle.id)).count();
+    node.stored().0 - u64::try_from(adverts).unwrap()
+}
+
+fn is_advert(id: &BundleId) -> bool {
+    id.source.service().as_deref() == Some("5202")
+}
+
+/// Lets adverts, which may have been refused, go or expire.
+fn let_adverts_go(world: &mut World) {
+    world.until("no advert is left", |world| {
+        (world.machines.iter()).all(|machine| machine.node.as_ref().unwrap().stored().0 == 0)
+    });
 }
 
 fn delivered(world: &mut World, at: usize, receiver: StreamId) -> usize {
     world.client(at, receiver).received.len()
 }
 
-/// The number of times that each node gave each bundle to each neighbour.
+/// The number of times that each node gave each bundle of an application to each neighbour.
 fn given(world: &World) -> BTreeMap<(usize, String, BundleId), u32> {
     let mut given = BTreeMap::new();
     for (at, machine) in world.machines.iter().enumerate() {
         for occurrence in &machine.occurrences {
-            if let Occurrence::Forwarded { id, to, .. } = occurrence {
+            if let Occurrence::Forwarded { id, to, .. } = occurrence
+                && !is_advert(id)
+            {
                 *given.entry((at, to.to_string(), id.clone())).or_insert(0) += 1;
             }
         }
@@ -130,6 +147,7 @@ fn every_node_gets_a_copy_and_the_destination_delivers_one() {
     }
     world.pass(Duration::from_secs(601));
     world.settle();
+    let_adverts_go(&mut world);
     check_all(&world);
     for at in 0..6 {
         assert_eq!(stored(&world, at), 0);
@@ -328,6 +346,65 @@ fn bundles_without_a_source_go_by_routes() {
     world.pass(Duration::from_secs(61));
     world.settle();
     assert_eq!(stored(&world, 0), 0);
+    check_all(&world);
+}
+
+/// Bundles that two nodes have from a third each, and would give each other.
+#[test]
+fn neighbours_tell_each_other_what_they_hold() {
+    let mut world = circle(4, 7, |_, _| ());
+    world.cut(1, 2);
+    world.cut(2, 3);
+    send(
+        &mut world,
+        0,
+        "ipn:9.1",
+        &[100; 200],
+        Duration::from_secs(900),
+    );
+    world.join(2, 3);
+    world.until("all have all", |world| {
+        (1..4).all(|at| stored(world, at) == 200)
+    });
+    world.settle();
+    let counters = |world: &World, at: usize| world.machines[at].node.as_ref().unwrap().counters();
+    let refused = counters(&world, 1).refused_by_peers + counters(&world, 2).refused_by_peers;
+    let before = given(&world).len();
+    let told: Vec<u64> = (0..4)
+        .map(|at| counters(&world, at).adverts_taken)
+        .collect();
+    world.join(1, 2);
+    world.pass(Duration::from_secs(5));
+    world.settle();
+    assert_eq!(given(&world).len(), before, "nobody needed anything");
+    assert_eq!(
+        [1, 2].map(|at| counters(&world, at).adverts_taken - told[at]),
+        [1, 1],
+        "each has told the other"
+    );
+    let now = counters(&world, 1).refused_by_peers + counters(&world, 2).refused_by_peers;
+    assert_eq!(now, refused, "nobody was offered anything");
+    assert!((0..4).all(|at| counters(&world, at).adverts_refused == 0));
+    assert!((0..4).all(|at| stored(&world, at) == 200));
+    check_all(&world);
+}
+
+#[test]
+fn an_advert_of_anybody_but_the_neighbour_is_dropped() {
+    let mut world = circle(3, 8, |_, _| ());
+    send(
+        &mut world,
+        0,
+        "ipn:2.5202",
+        &[0, 1, 30, 70_000],
+        Duration::from_secs(600),
+    );
+    send(&mut world, 1, "ipn:2.5202", &[30], Duration::from_secs(600));
+    world.pass(Duration::from_secs(5));
+    world.settle();
+    let node = world.machines[1].node.as_ref().unwrap();
+    assert_eq!(node.counters().adverts_refused, 5);
+    assert!((0..3).all(|at| stored(&world, at) == 0));
     check_all(&world);
 }
 

@@ -161,7 +161,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 22] {
+fn bundle_counters(counters: &Counters) -> [Row; 25] {
     [
         (
             "bundles_created",
@@ -243,6 +243,21 @@ fn bundle_counters(counters: &Counters) -> [Row; 22] {
             "answers_withheld",
             "Bundles that the echo and perf services did not answer, since their source answers itself or was answered often enough",
             counters.answers_withheld,
+        ),
+        (
+            "adverts_sent",
+            "Adverts of routers sent to neighbours",
+            counters.adverts_sent,
+        ),
+        (
+            "adverts_taken",
+            "Adverts of neighbours that a router took",
+            counters.adverts_taken,
+        ),
+        (
+            "adverts_refused",
+            "Adverts that no router took",
+            counters.adverts_refused,
         ),
         (
             "bundles_passed",

@@ -219,7 +219,7 @@ impl Delivery {
                 let why = format!("{endpoint} is no endpoint of this node, which is {node}");
                 return Err(ApiRefusal::InvalidRequest(why));
             }
-            Locality::Administrative | Locality::Echo | Locality::Perf => {
+            Locality::Administrative | Locality::Echo | Locality::Perf | Locality::Routing => {
                 return Err(ApiRefusal::Unauthorized(format!(
                     "{endpoint} is served by the node itself"
                 )));

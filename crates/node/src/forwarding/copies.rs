@@ -7,6 +7,7 @@ use crate::forwarding::Forwarding;
 use crate::forwarding::queues::Choice;
 use crate::held::Held;
 use crate::held::retention::{State, Trigger};
+use crate::local::is_routing;
 use crate::memory::tree_octets;
 use crate::outbox::Outbox;
 use crate::routing::{BundleChange, Contact, Passage, Router, RouterId, Routers};
@@ -131,7 +132,11 @@ impl Forwarding {
         if held.endpoints().id(entry.source()).is_null() {
             return None;
         }
-        self.routers.find(held.endpoints().id(entry.destination()))
+        let destination = held.endpoints().id(entry.destination());
+        if is_routing(destination) {
+            return None;
+        }
+        self.routers.find(destination)
     }
 
     /// A bundle waits: its router is told, and sessions ask for it. False where it is to wait in its queue.

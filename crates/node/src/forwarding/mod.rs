@@ -1,6 +1,7 @@
 //! The way on: queues, routes, routers, copies, and the bundles that sessions have under way.
 
-pub(crate) mod before_sync;
+pub(crate) mod adverts;
+mod before_sync;
 pub(crate) mod choice;
 pub(crate) mod copies;
 pub(crate) mod cut_through;

@@ -5,13 +5,14 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use bytes::Bytes;
-use dhow_bundle::cbor::{BREAK, Reader, write_indefinite_array};
+use dhow_bundle::cbor::{BREAK, Reader, write_array, write_byte_string, write_indefinite_array};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
 use dhow_bundle::{EndpointId, Instant, NodeId, Reading};
 
-use super::{BundleChange, Contact, Passage, Router};
+use super::{AdvertKey, BundleChange, Contact, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
 use crate::memory::{text_octets, tree_octets};
 
@@ -25,6 +26,18 @@ const GIVEN_OCTETS: usize = NOTE_OCTETS - 2;
 /// Bundles that are looked at for one choice, of those that were passed by and of others.
 const LOOK_BOUND: usize = 64;
 
+/// Bundles that an advert tells of, at most.
+const ADVERT_BUNDLES: usize = 4_096;
+
+/// Bundles that are compared with a neighbour's advert, at most.
+const COMPARED_BOUND: usize = 65_536;
+
+/// A neighbour that has come is given nothing before it has told what it holds, or so long.
+const ADVERT_WAIT: Duration = Duration::from_secs(1);
+
+/// Octets of the hash of a bundle.
+const HASH_OCTETS: usize = 8;
+
 /// The router.
 #[derive(Default)]
 pub(crate) struct Flood {
@@ -36,6 +49,8 @@ pub(crate) struct Flood {
     peers: BTreeMap<NodeId, Peer>,
     /// Neighbours without a session, by when they went.
     gone: BTreeSet<(Instant, NodeId)>,
+    /// Neighbours that have come and were told nothing yet.
+    untold: BTreeSet<NodeId>,
 }
 
 /// A neighbour, present or remembered.
@@ -51,6 +66,12 @@ struct Peer {
     known: BTreeSet<u64>,
     /// When it went, while it is away.
     went: Option<Instant>,
+    /// It may be about to tell what it holds: it is given nothing before.
+    awaited: Option<Instant>,
+    /// When it last told so.
+    heard: Option<Instant>,
+    /// It had the time to tell, and did not: it is waited for no more until it does.
+    is_silent: bool,
 }
 
 impl Peer {
@@ -133,6 +154,17 @@ impl Flood {
         }
     }
 
+    /// Bundles of which a neighbour is to have a copy as far as is known, those that come last first.
+    fn wanted(&self, peer: &Peer) -> impl Iterator<Item = (u64, BundleKey)> {
+        let again = peer.again.keys().rev();
+        let again = again.filter_map(|number| Some((*number, *self.bundles.get(number)?)));
+        let others = self.bundles.range(peer.turn..).rev();
+        let others = others.map(|(number, key)| (*number, *key));
+        others
+            .chain(again)
+            .filter(|(number, _)| !peer.known.contains(number))
+    }
+
     /// A neighbour, remembered from now on.
     fn peer(&mut self, peer: &NodeId) -> &mut Peer {
         self.peers.entry(peer.clone()).or_default()
@@ -145,7 +177,15 @@ impl Router for Flood {
     fn handle_contact(&mut self, now: Instant, peer: &NodeId, contact: Contact) {
         self.tidy(peer);
         let went = (contact == Contact::Down).then_some(now);
-        let before = core::mem::replace(&mut self.peer(peer).went, went);
+        match contact {
+            Contact::Up => drop(self.untold.insert(peer.clone())),
+            Contact::Down => drop(self.untold.remove(peer)),
+        }
+        let neighbour = self.peer(peer);
+        let is_told = neighbour.heard.is_some_and(|at| at + ADVERT_WAIT > now);
+        let waits = contact == Contact::Up && !is_told && !neighbour.is_silent;
+        neighbour.awaited = waits.then_some(now + ADVERT_WAIT);
+        let before = core::mem::replace(&mut neighbour.went, went);
         if let Some(at) = before {
             self.gone.remove(&(at, peer.clone()));
         }
@@ -200,6 +240,13 @@ impl Router for Flood {
         passage: &dyn Fn(BundleKey) -> Passage,
     ) -> Option<BundleKey> {
         let peer = self.peers.get_mut(peer)?;
+        if let Some(until) = peer.awaited {
+            if now < until {
+                return None;
+            }
+            peer.awaited = None;
+            peer.is_silent = true;
+        }
         let mut over = Vec::new();
         let due = peer.again.iter().filter(|(_, at)| **at <= now);
         let mut found = None;
@@ -243,7 +290,8 @@ impl Router for Flood {
         {
             peer.paused.pop_first();
         }
-        peer.paused.first().map(|&(at, _)| at)
+        let paused = peer.paused.first().map(|&(at, _)| at);
+        peer.awaited.or(paused)
     }
 
     fn note(&self, key: BundleKey) -> Option<Bytes> {
@@ -253,6 +301,63 @@ impl Router for Flood {
         note.extend_from_slice(given);
         note.push(BREAK);
         Some(note.into())
+    }
+
+    fn has_adverts(&self) -> bool {
+        !self.untold.is_empty()
+    }
+
+    fn poll_advert(&mut self, key: AdvertKey, hash: IdentityHash<'_>) -> Option<(NodeId, Vec<u8>)> {
+        while let Some(id) = self.untold.pop_first() {
+            let Some(peer) = self.peers.get(&id) else {
+                continue;
+            };
+            let wanted = self.wanted(peer).take(ADVERT_BUNDLES);
+            let hashes: Vec<u8> = wanted
+                .filter_map(|(_, bundle)| hash(&key, bundle))
+                .flat_map(u64::to_le_bytes)
+                .collect();
+            let mut advert = Vec::with_capacity(hashes.len() + 32);
+            write_array(&mut advert, 2);
+            write_byte_string(&mut advert, &key);
+            write_byte_string(&mut advert, &hashes);
+            return Some((id, advert));
+        }
+        None
+    }
+
+    fn handle_advert(
+        &mut self,
+        now: Instant,
+        peer: &NodeId,
+        advert: &[u8],
+        hash: IdentityHash<'_>,
+    ) -> bool {
+        let Some((key, hashes)) = summary(advert) else {
+            return false;
+        };
+        let Some(neighbour) = self.peers.get_mut(peer) else {
+            return true;
+        };
+        neighbour.awaited = None;
+        neighbour.heard = Some(now);
+        neighbour.is_silent = false;
+        let Some(neighbour) = self.peers.get(peer) else {
+            return true;
+        };
+        let compared = self.wanted(neighbour).take(COMPARED_BOUND);
+        let known: Vec<u64> = compared
+            .filter(|(_, bundle)| hash(&key, *bundle).is_some_and(|it| hashes.contains(&it)))
+            .map(|(number, _)| number)
+            .collect();
+        let neighbour = self.peer(peer);
+        for number in known {
+            neighbour.finish(number);
+            if number >= neighbour.turn {
+                neighbour.known.insert(number);
+            }
+        }
+        true
     }
 
     fn memory_octets(&self) -> usize {
@@ -269,5 +374,108 @@ impl Router for Flood {
             .saturating_add(tree_octets::<(NodeId, Peer)>(self.peers.len()))
             .saturating_add(tree_octets::<(Instant, NodeId)>(self.gone.len()))
             .saturating_add(self.peers.iter().map(of_peer).sum())
+    }
+}
+
+/// The key and the hashes of an advert; none where its octets are no advert of this router.
+fn summary(advert: &[u8]) -> Option<(AdvertKey, BTreeSet<u64>)> {
+    let mut reader = Reader::new(advert);
+    let mut array = reader.array().ok()?;
+    array.item(&mut reader).ok()?;
+    let key = reader.byte_string().ok()?.try_into().ok()?;
+    array.item(&mut reader).ok()?;
+    let hashes = reader.byte_string().ok()?;
+    array.end(&mut reader).ok()?;
+    let (hashes, rest) = hashes.as_chunks::<HASH_OCTETS>();
+    let is_whole = rest.is_empty() && hashes.len() <= ADVERT_BUNDLES && reader.is_empty();
+    let hashes = hashes.iter().map(|hash| u64::from_le_bytes(*hash));
+    is_whole.then(|| (key, hashes.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn advert(flood: &mut Flood, hash: IdentityHash<'_>) -> Vec<u8> {
+        let (_, advert) = flood.poll_advert([7; 16], hash).unwrap();
+        advert
+    }
+
+    fn held(bundles: u32) -> Flood {
+        let mut flood = Flood::default();
+        for key in 0..bundles {
+            flood.handle_bundle(BundleKey(key), BundleChange::Held);
+        }
+        flood
+    }
+
+    fn is_given(flood: &mut Flood, now: Instant, peer: &NodeId) -> Vec<u32> {
+        let mut given = Vec::new();
+        while let Some(key) = flood.next(now, peer, &|_| Passage::Open) {
+            flood.handle_bundle(key, BundleChange::Taken(peer));
+            flood.handle_bundle(key, BundleChange::Given(peer));
+            given.push(key.0);
+        }
+        given
+    }
+
+    #[test]
+    fn a_neighbour_is_given_what_its_advert_does_not_tell_of() {
+        let peer: NodeId = "ipn:2.0".parse().unwrap();
+        let hash: IdentityHash<'_> = &|_, key| Some(u64::from(key.0));
+        let (mut here, mut there) = (held(6), held(4));
+        here.handle_contact(Instant::START, &peer, Contact::Up);
+        there.handle_contact(Instant::START, &peer, Contact::Up);
+        assert_eq!(
+            is_given(&mut here, Instant::START, &peer),
+            [],
+            "it is waited for"
+        );
+        assert_eq!(
+            here.wakes(Instant::START, &peer),
+            Some(Instant::START + ADVERT_WAIT)
+        );
+        let advert = advert(&mut there, hash);
+        assert!(here.handle_advert(Instant::START, &peer, &advert, hash));
+        assert_eq!(is_given(&mut here, Instant::START, &peer), [4, 5]);
+    }
+
+    #[test]
+    fn a_neighbour_that_tells_nothing_is_waited_for_once() {
+        let peer: NodeId = "ipn:2.0".parse().unwrap();
+        let mut flood = held(1);
+        flood.handle_contact(Instant::START, &peer, Contact::Up);
+        assert_eq!(is_given(&mut flood, Instant::START, &peer), []);
+        let later = Instant::START + ADVERT_WAIT;
+        assert_eq!(is_given(&mut flood, later, &peer), [0]);
+        flood.handle_contact(later, &peer, Contact::Down);
+        flood.handle_bundle(BundleKey(1), BundleChange::Held);
+        flood.handle_contact(later, &peer, Contact::Up);
+        assert_eq!(is_given(&mut flood, later, &peer), [1]);
+    }
+
+    #[test]
+    fn an_advert_tells_of_the_newest_of_too_many() {
+        let peer: NodeId = "ipn:2.0".parse().unwrap();
+        let hash: IdentityHash<'_> = &|_, key| Some(u64::from(key.0));
+        let mut flood = held(5_000);
+        flood.handle_contact(Instant::START, &peer, Contact::Up);
+        let (key, hashes) = summary(&advert(&mut flood, hash)).unwrap();
+        assert_eq!(key, [7; 16]);
+        assert_eq!(hashes, (5_000 - 4_096..5_000).collect());
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_a_summary_or_none(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = summary(&octets);
+            let mut framed = Vec::new();
+            write_array(&mut framed, 2);
+            write_byte_string(&mut framed, &[1; 16]);
+            write_byte_string(&mut framed, &octets);
+            prop_assert_eq!(summary(&framed).is_some(), octets.len() % HASH_OCTETS == 0);
+        }
     }
 }

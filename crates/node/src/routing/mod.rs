@@ -67,6 +67,12 @@ pub(crate) enum Passage {
     Barred,
 }
 
+/// The key of the hashes of one advert.
+pub(crate) type AdvertKey = [u8; 16];
+
+/// The hash of a held bundle's identity under a key (docs/adverts.md).
+pub(crate) type IdentityHash<'a> = &'a dyn Fn(&AdvertKey, BundleKey) -> Option<u64>;
+
 /// The decisions about bundles one by one. Copies are a router's to multiply: a bundle is held until it expires, its destination's node
 /// has it, or an operator or a router drops it.
 pub(crate) trait Router: Send {
@@ -93,6 +99,21 @@ pub(crate) trait Router: Send {
     /// The state of a bundle that is to outlast this run, asked for when a neighbour has got a copy: at most
     /// [`dhow_bundle::storage::NOTE_OCTETS`]. Each note replaces the one before.
     fn note(&self, key: BundleKey) -> Option<Bytes>;
+
+    /// Whether it may have something to say ([`Router::poll_advert`]).
+    fn has_adverts(&self) -> bool;
+
+    /// What it has to say to the router of the same kind of a neighbour, and that neighbour (docs/adverts.md).
+    fn poll_advert(&mut self, key: AdvertKey, hash: IdentityHash<'_>) -> Option<(NodeId, Vec<u8>)>;
+
+    /// What a neighbour's router of the same kind says: any octets. False where they are no such advert.
+    fn handle_advert(
+        &mut self,
+        now: Instant,
+        peer: &NodeId,
+        advert: &[u8],
+        hash: IdentityHash<'_>,
+    ) -> bool;
 
     /// Octets of memory that it takes.
     fn memory_octets(&self) -> usize;
@@ -167,6 +188,27 @@ impl Routers {
     pub(crate) fn get_mut(&mut self, id: RouterId) -> Option<&mut Box<dyn Router>> {
         let place = usize::from(id.0);
         self.routers.get_mut(place).map(|(_, router)| router)
+    }
+
+    /// The router of this kind.
+    pub(crate) fn of_kind(&mut self, kind: RouterKind) -> Option<&mut Box<dyn Router>> {
+        let mut routers = self.routers.iter_mut();
+        routers
+            .find(|(other, _)| *other == kind)
+            .map(|(_, router)| router)
+    }
+
+    /// What one of them has to say to a neighbour.
+    pub(crate) fn poll_advert(
+        &mut self,
+        key: AdvertKey,
+        hash: IdentityHash<'_>,
+    ) -> Option<(RouterKind, NodeId, Vec<u8>)> {
+        let mut routers = self.routers.iter_mut();
+        routers.find_map(|(kind, router)| {
+            let (peer, advert) = router.poll_advert(key, hash)?;
+            Some((*kind, peer, advert))
+        })
     }
 
     /// All of them.

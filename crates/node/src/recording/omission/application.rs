@@ -92,7 +92,7 @@ fn behind(message: Bytes, local: &Local) -> Stage {
             let destination = adu.dst_eid.parse::<EndpointId>();
             let locality = destination.map(|it| local.locality(&local.resolve(it)));
             let owner = match locality {
-                Ok(Locality::Administrative | Locality::Perf) => Owner::Node,
+                Ok(Locality::Administrative | Locality::Perf | Locality::Routing) => Owner::Node,
                 _ => Owner::Another,
             };
             Stage::Payload(adu.payload_length, owner)

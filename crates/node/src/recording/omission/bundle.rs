@@ -88,7 +88,9 @@ impl BundleOmission {
     /// The item that follows a header.
     fn behind(header: &Header, local: &Local) -> Self {
         match local.locality(&header.primary.destination) {
-            Locality::Administrative | Locality::Echo | Locality::Perf => Self::Whole,
+            Locality::Administrative | Locality::Echo | Locality::Perf | Locality::Routing => {
+                Self::Whole
+            }
             Locality::Remote | Locality::Application => {
                 let crc = PayloadCrc::new(&header.payload);
                 Self::Payload(Box::new(Checksums {

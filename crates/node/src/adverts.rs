@@ -1,0 +1,291 @@
+//! Adverts: what routers of neighbours tell each other, in bundles between the routing services of their nodes (docs/adverts.md).
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::Bytes;
+use dhow_bundle::cbor::{Reader, write_array, write_byte_string, write_text, write_unsigned};
+use dhow_bundle::storage::{BundleKey, Extents};
+use dhow_bundle::{BundleBuilder, BundleFlags, EndpointId, Instant, NodeId, Now, RouterKind};
+
+use crate::held::bundles::Removal;
+use crate::held::retention::{State, Trigger};
+use crate::local::routing_service;
+use crate::node::{Node, Stage};
+use crate::sending::PendingRead;
+
+/// The version of the payload.
+const VERSION: u64 = 1;
+
+/// Octets of a payload, at most.
+const ADVERT_OCTETS: usize = 64 << 10;
+
+/// The lifetime of an advert: what it tells is soon no longer true.
+const LIFETIME_MS: u64 = 60_000;
+
+/// An advert is for the neighbour alone.
+const HOP_LIMIT: u8 = 1;
+
+/// The time between two adverts to, or of, one neighbour, at least.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Octets of the name of a router, at most.
+const NAME_OCTETS: u64 = 64;
+
+/// Neighbours whose times are kept without a need, at most.
+const PEERS_BOUND: usize = 1_024;
+
+/// When adverts went and came.
+#[derive(Default)]
+pub(crate) struct Adverts {
+    peers: BTreeMap<NodeId, Exchange>,
+}
+
+/// Those of one neighbour.
+#[derive(Clone, Copy, Debug, Default)]
+struct Exchange {
+    sent: Option<Instant>,
+    /// The last one to it, as long as no other bundle has its key.
+    last: Option<BundleKey>,
+    heard: Option<Instant>,
+}
+
+impl Exchange {
+    fn is_recent(&self, now: Instant) -> bool {
+        [self.sent, self.heard]
+            .into_iter()
+            .any(|it| !is_over(it, now))
+    }
+}
+
+/// Whether the interval after this time has passed.
+fn is_over(at: Option<Instant>, now: Instant) -> bool {
+    at.is_none_or(|at| at + INTERVAL <= now)
+}
+
+impl Adverts {
+    fn exchange(&mut self, peer: &NodeId, now: Instant) -> &mut Exchange {
+        if self.peers.len() >= PEERS_BOUND && !self.peers.contains_key(peer) {
+            self.peers.retain(|_, it| it.is_recent(now));
+        }
+        self.peers.entry(peer.clone()).or_default()
+    }
+
+    /// Whether a neighbour may be told something now; if so, it is, and this was the last advert to it.
+    fn may_say(&mut self, peer: &NodeId, now: Instant) -> Option<Option<BundleKey>> {
+        let exchange = self.exchange(peer, now);
+        is_over(exchange.sent, now).then(|| {
+            exchange.sent = Some(now);
+            exchange.last.take()
+        })
+    }
+
+    /// Whether a neighbour may be heard now; if so, it is.
+    fn may_hear(&mut self, peer: &NodeId, now: Instant) -> bool {
+        let exchange = self.exchange(peer, now);
+        let may = is_over(exchange.heard, now);
+        if may {
+            exchange.heard = Some(now);
+        }
+        may
+    }
+}
+
+impl Node {
+    /// Tell neighbours what routers have to say.
+    pub(crate) fn send_adverts(&mut self, now: Now) {
+        if self.stage != Stage::Working {
+            return;
+        }
+        while self.forwarding.has_adverts() {
+            let halves = [self.random.next(), self.random.next()].map(u64::to_le_bytes);
+            let mut key = [0; 16];
+            for (place, octet) in key.iter_mut().zip(halves.into_iter().flatten()) {
+                *place = octet;
+            }
+            if let Some((router, peer, body)) = self.forwarding.poll_advert(&self.held, key) {
+                self.advertise(now, router, &peer, &body);
+            }
+        }
+    }
+
+    fn advertise(&mut self, now: Now, router: RouterKind, peer: &NodeId, body: &[u8]) {
+        let here = self.held.endpoints().local().counterpart(peer);
+        let (Some(source), Some(destination)) = (routing_service(here), routing_service(peer))
+        else {
+            return;
+        };
+        let Some(last) = self.services.adverts.may_say(peer, now.monotonic) else {
+            return;
+        };
+        if let Some(last) = last.filter(|&last| self.waits_for(last, &destination)) {
+            self.delete(now, last, Removal::Deleted, None);
+        }
+        let creation = self.held.next_creation(&mut self.outbox, now, &source);
+        let builder = BundleBuilder::new(source, destination, creation, LIFETIME_MS)
+            .with_report_to(EndpointId::Null)
+            .with_flags(BundleFlags::MUST_NOT_FRAGMENT)
+            .with_payload_crc_type(self.payload_checksum())
+            .with_hop_limit(HOP_LIMIT);
+        // Without room nothing is said: a neighbour that hears nothing has what it wants twice, at worst.
+        let Some((key, octets)) = self.store_originated(now, &builder, &encode(router, body))
+        else {
+            return;
+        };
+        self.outbox.counters.adverts_sent += 1;
+        self.services.adverts.exchange(peer, now.monotonic).last = Some(key);
+        self.forwarding.leave_before_sync(
+            &mut self.held,
+            &mut self.adjacencies,
+            &mut self.outbox,
+            now,
+            key,
+            &octets,
+        );
+    }
+
+    /// True for an advert of this node that nobody has taken.
+    fn waits_for(&self, key: BundleKey, destination: &EndpointId) -> bool {
+        self.held.entry(key).is_some_and(|entry| {
+            entry.state() == State::Waiting
+                && entry.previous().is_none()
+                && self.held.endpoints().id(entry.destination()) == destination
+        })
+    }
+
+    /// The neighbour that a bundle is an advert of: it brought it, and made it.
+    fn advertiser(&self, key: BundleKey) -> Option<NodeId> {
+        let entry = self.held.entry(key)?;
+        let endpoints = self.held.endpoints();
+        let source = endpoints.id(entry.source());
+        let previous = NodeId::new(endpoints.id(entry.previous()?).clone()).ok()?;
+        (routing_service(&previous).as_ref() == Some(source)).then_some(previous)
+    }
+
+    /// A bundle for the routing service is here: read its payload.
+    pub(crate) fn take_advert(&mut self, now: Now, key: BundleKey) {
+        if self.held.is_stale(now, key) {
+            self.verify(now, key);
+            return;
+        }
+        let extents = self.held.payload_start(key, ADVERT_OCTETS + 1);
+        let may_be_heard = !extents.is_empty()
+            && self
+                .advertiser(key)
+                .is_some_and(|peer| self.services.adverts.may_hear(&peer, now.monotonic));
+        if !may_be_heard {
+            self.outbox.counters.adverts_refused += 1;
+            self.delivered(now, key);
+            return;
+        }
+        self.held.advance(&mut self.outbox, key, Trigger::Taken);
+        self.held.read(
+            &mut self.outbox,
+            PendingRead::Advert { key },
+            Extents::Many(extents.into()),
+        );
+    }
+
+    /// The payload of an advert is here.
+    pub(crate) fn hear(&mut self, now: Now, key: BundleKey, octets: &Bytes) {
+        let is_taken = decode(octets).is_some_and(|(router, body)| {
+            self.advertiser(key).is_some_and(|peer| {
+                self.forwarding
+                    .hear(&self.held, &mut self.adjacencies, now, router, &peer, body)
+            })
+        });
+        let counters = &mut self.outbox.counters;
+        match is_taken {
+            true => counters.adverts_taken += 1,
+            false => counters.adverts_refused += 1,
+        }
+        self.delivered(now, key);
+    }
+}
+
+fn encode(router: RouterKind, body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(body.len() + 32);
+    write_array(&mut out, 3);
+    write_unsigned(&mut out, VERSION);
+    write_text(&mut out, router.name());
+    write_byte_string(&mut out, body);
+    out
+}
+
+/// The router that an advert is for, and what it says to it; none where it is no advert of this version.
+fn decode(octets: &[u8]) -> Option<(RouterKind, &[u8])> {
+    if octets.len() > ADVERT_OCTETS {
+        return None;
+    }
+    let mut reader = Reader::new(octets);
+    let mut array = reader.array().ok()?;
+    array.item(&mut reader).ok()?;
+    if reader.unsigned().ok()? != VERSION {
+        return None;
+    }
+    array.item(&mut reader).ok()?;
+    let router = RouterKind::named(&reader.text(NAME_OCTETS).ok()?)?;
+    array.item(&mut reader).ok()?;
+    let body = reader.byte_string().ok()?;
+    array.end(&mut reader).ok()?;
+    reader.is_empty().then_some((router, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_advert_is_read_as_it_was_written() {
+        let octets = encode(RouterKind::Flood, b"body");
+        assert_eq!(decode(&octets), Some((RouterKind::Flood, &b"body"[..])));
+        for end in 0..octets.len() {
+            assert_eq!(decode(&octets[..end]), None, "{end}");
+        }
+        let mut longer = octets.clone();
+        longer.push(0);
+        assert_eq!(decode(&longer), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_an_advert_or_none(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Some((router, body)) = decode(&octets) {
+                let again = encode(router, body);
+                prop_assert_eq!(decode(&again), Some((router, body)));
+            }
+        }
+    }
+
+    #[test]
+    fn an_advert_of_another_version_or_router_or_size_is_none() {
+        let mut octets = encode(RouterKind::Flood, b"body");
+        octets[1] = 2;
+        assert_eq!(decode(&octets), None);
+        let mut octets = encode(RouterKind::Flood, b"body");
+        octets[3] = b'g';
+        assert_eq!(decode(&octets), None);
+        let most = ADVERT_OCTETS - encode(RouterKind::Flood, &[0; 60_000]).len() + 60_000;
+        assert!(decode(&encode(RouterKind::Flood, &alloc::vec![0; most])).is_some());
+        assert_eq!(
+            decode(&encode(RouterKind::Flood, &alloc::vec![0; most + 1])),
+            None
+        );
+    }
+
+    #[test]
+    fn a_neighbour_is_told_and_heard_once_a_second() {
+        let peer: NodeId = "ipn:2.0".parse().unwrap();
+        let mut adverts = Adverts::default();
+        let at = |ms| Instant::START + Duration::from_millis(ms);
+        assert!(adverts.may_hear(&peer, at(0)));
+        assert!(!adverts.may_hear(&peer, at(999)));
+        assert!(adverts.may_hear(&peer, at(1_000)));
+        assert_eq!(adverts.may_say(&peer, at(0)), Some(None));
+        assert_eq!(adverts.may_say(&peer, at(999)), None);
+        assert_eq!(adverts.may_say(&peer, at(1_000)), Some(None));
+    }
+}

@@ -1,0 +1,70 @@
+//! Adverts between the routers of this node and those of its neighbours: hashes of bundles for those that tell of them.
+
+use alloc::vec::Vec;
+use core::hash::Hasher as _;
+
+use dhow_bundle::cbor::{write_array, write_unsigned};
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{NodeId, Now, RouterKind};
+use siphasher::sip::SipHasher24;
+
+use crate::adjacencies::Adjacencies;
+use crate::forwarding::Forwarding;
+use crate::held::Held;
+use crate::routing::AdvertKey;
+
+impl Forwarding {
+    /// Whether a router may have something to say.
+    pub(crate) fn has_adverts(&mut self) -> bool {
+        !self.routers.is_empty()
+            && self
+                .routers
+                .iter_mut()
+                .any(|(_, router)| router.has_adverts())
+    }
+
+    /// What a router has to say to a neighbour.
+    pub(crate) fn poll_advert(
+        &mut self,
+        held: &Held,
+        key: AdvertKey,
+    ) -> Option<(RouterKind, NodeId, Vec<u8>)> {
+        let hash = |key: &AdvertKey, bundle| identity_hash(held, key, bundle);
+        self.routers.poll_advert(key, &hash)
+    }
+
+    /// What a neighbour's router says. False where no router of this node knows what to do with it.
+    pub(crate) fn hear(
+        &mut self,
+        held: &Held,
+        adjacencies: &mut Adjacencies,
+        now: Now,
+        router: RouterKind,
+        peer: &NodeId,
+        advert: &[u8],
+    ) -> bool {
+        let hash = |key: &AdvertKey, bundle| identity_hash(held, key, bundle);
+        adjacencies.serve_peers();
+        self.routers
+            .of_kind(router)
+            .is_some_and(|router| router.handle_advert(now.monotonic, peer, advert, &hash))
+    }
+}
+
+/// The hash of a bundle's identity (docs/adverts.md).
+fn identity_hash(held: &Held, key: &AdvertKey, bundle: BundleKey) -> Option<u64> {
+    let entry = held.entry(bundle)?;
+    let mut octets = Vec::with_capacity(48);
+    held.endpoints().id(entry.source()).encode(&mut octets);
+    let creation = entry.creation();
+    write_array(&mut octets, 2);
+    write_unsigned(&mut octets, creation.time.as_millis());
+    write_unsigned(&mut octets, creation.sequence);
+    if let Some(fragment) = entry.fragment() {
+        write_unsigned(&mut octets, fragment.range.offset);
+        write_unsigned(&mut octets, fragment.range.length);
+    }
+    let mut hasher = SipHasher24::new_with_key(key);
+    hasher.write(&octets);
+    Some(hasher.finish())
+}
