@@ -80,7 +80,7 @@ pub enum Command {
     Bundles(command::bundles::Bundles),
     /// List links and sessions
     Links(command::links::Links),
-    /// Take a link up or down
+    /// Take a link up or down, add one to a running node or delete it
     #[command(subcommand)]
     Link(command::links::Link),
     /// List routes

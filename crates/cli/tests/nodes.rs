@@ -922,6 +922,94 @@ fn the_operator_sees_and_changes_what_the_node_does() {
 }
 
 #[test]
+fn a_running_node_gets_a_link_and_loses_it() {
+    let pair = Pair::start();
+    let gamma = ALPHA.replace("ipn:1.0", "ipn:3.0");
+    let gamma = Node::start(&pair.directory.path().join("gamma"), &gamma);
+    let (on_beta, address) = (
+        |arguments: &[&str]| on(&pair.beta, arguments),
+        gamma.address(),
+    );
+    let refused = |arguments: &[&str], why: &str| {
+        let said = on_beta(arguments);
+        assert_eq!(said.code, 1, "{arguments:?}: {}", said.stdout);
+        assert!(said.stderr.contains(why), "{arguments:?}: {}", said.stderr);
+        assert!(said.stderr.contains("hint: "), "{}", said.stderr);
+    };
+    let add = ["link", "add", "gamma", &address, "--like", "alpha"];
+    refused(
+        &["link", "add", "gamma", &address, "--like", "delta"],
+        "no link is named 'delta'",
+    );
+    refused(
+        &["link", "add", "ga mma", &address, "--like", "alpha"],
+        "cannot be the name",
+    );
+    refused(
+        &["link", "add", "gamma", "no address", "--like", "alpha"],
+        "is no address",
+    );
+    let said = on_beta(&add);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    refused(&add, "a link is named 'gamma' already");
+    let route = ["ipn:3.*", "--via", "gamma"];
+    assert_eq!(on_beta(&[&["route", "add"][..], &route].concat()).code, 0);
+    let file = pair.file("content", b"over the link that was added");
+    assert_eq!(on_beta(&["send", "ipn:3.42", &file]).code, 0);
+    let out = pair.directory.path().join("out");
+    let out = out.to_str().unwrap();
+    let receive = [
+        "recv",
+        "ipn:3.42",
+        "--count",
+        "1",
+        "--out",
+        out,
+        "--timeout",
+        "30s",
+    ];
+    assert_eq!(on(&gamma, &receive).code, 0);
+
+    let links: Value = serde_json::from_str(&on_beta(&["links", "--json"]).stdout).unwrap();
+    let shown = |at: usize| {
+        (
+            links["links"][at]["name"].clone(),
+            links["links"][at]["origin"].clone(),
+        )
+    };
+    assert_eq!(shown(0), (json!("alpha"), json!("configured")));
+    assert_eq!(shown(1), (json!("gamma"), json!("added")));
+    refused(
+        &["link", "del", "gamma"],
+        "the route to 'ipn:3.*' leads over link 'gamma'",
+    );
+    refused(&["link", "del", "alpha"], "link 'alpha' is configured");
+    assert_eq!(on_beta(&[&["route", "del"][..], &route].concat()).code, 0);
+    assert_eq!(on_beta(&["link", "del", "gamma"]).code, 0);
+    refused(&["link", "up", "gamma"], "no link is named 'gamma'");
+    // The name is free again, and the link that has it leads elsewhere.
+    let again = [
+        "link",
+        "add",
+        "gamma",
+        &pair.alpha.address(),
+        "--like",
+        "alpha",
+    ];
+    assert_eq!(on_beta(&again).code, 0);
+    let is_up = || on_beta(&["links"]).stdout.matches("ipn:1.0").count() >= 4;
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !is_up() {
+        assert!(
+            std::time::Instant::now() < until,
+            "{}",
+            on_beta(&["links"]).stdout
+        );
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[test]
 fn an_interrupted_command_exits_with_130_and_leaves_nothing_unfinished() {
     let pair = Pair::start();
     let out = pair.directory.path().join("out");

@@ -31,6 +31,8 @@ const COMMANDS: &[&[&str]] = &[
     &["link"],
     &["link", "up"],
     &["link", "down"],
+    &["link", "add"],
+    &["link", "del"],
     &["routes"],
     &["route"],
     &["route", "add"],

@@ -275,6 +275,17 @@ impl Core {
         self.state.borrow().journal.link_name(link)
     }
 
+    /// A link has been made, and has the next number.
+    pub fn add_link(&self, name: String) {
+        self.state.borrow_mut().journal.add_link(name);
+    }
+
+    /// The link that was made last of those of this name.
+    #[must_use]
+    pub fn link_named(&self, name: &str) -> Option<LinkId> {
+        self.state.borrow().journal.link_named(name)
+    }
+
     /// Octets that the stream is to write, at most about `limit`, put into `out`; false when the disk
     /// did not give those that are stored.
     pub fn poll_octets(

@@ -63,6 +63,18 @@ impl Journal {
         }
     }
 
+    /// A link has been made, and has the next number.
+    pub fn add_link(&mut self, name: String) {
+        self.links.push(name);
+    }
+
+    /// The link that was made last of those of this name.
+    #[must_use]
+    pub fn link_named(&self, name: &str) -> Option<LinkId> {
+        let at = self.links.iter().rposition(|other| other == name)?;
+        u32::try_from(at).ok().map(LinkId)
+    }
+
     /// A link's name, or its number where it has none.
     #[must_use]
     pub fn link_name(&self, link: LinkId) -> String {

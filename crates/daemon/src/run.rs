@@ -46,7 +46,7 @@ use crate::storing::{Answers, StoreThread};
 use crate::streams::accept::{ClientListener, Places, accept_clients, accept_neighbours};
 use crate::streams::bound::{Bound, NeighbourSocket};
 use crate::streams::carrier::Carriers;
-use crate::streams::dial::{Means, dial_on_demand};
+use crate::streams::dial::{DialTable, Means, dial_on_demand};
 use crate::streams::listener::ListenError;
 use crate::streams::tls::{Tls, TlsError};
 use crate::streams::worker::Workers;
@@ -280,7 +280,8 @@ async fn live(
     let office = (asker, answers.clone());
     let admin = start_admin(&file, facts, bound.admin, office, places.operators)?;
     let mut standing = JoinSet::new();
-    standing.spawn_local(asked.answer(core.clone()));
+    let links = DialTable::new(file.dial.clone());
+    standing.spawn_local(asked.answer(core.clone(), links.clone()));
     let carriers = Rc::new(Carriers::default());
     standing.spawn_local(network::watch(core.clone(), Rc::clone(&carriers)));
     standing.spawn_local({
@@ -302,7 +303,7 @@ async fn live(
         carriers,
         ports: Rc::clone(&ports),
     };
-    standing.spawn_local(dial_on_demand(core.clone(), file.dial.clone(), means));
+    standing.spawn_local(dial_on_demand(core.clone(), links, means));
     let listeners = (bound.neighbours, bound.clients);
     let mut accepting = accept(&core, &file, places, listeners, tls.as_ref());
     for port in ports.bound() {

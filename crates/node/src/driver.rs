@@ -208,6 +208,17 @@ pub enum OperatorCommand {
     },
     /// Drop a stored bundle.
     BundleDrop(BundleId),
+    /// Make a link, with the policy of another.
+    LinkAdd {
+        /// Its name, which no other link has.
+        name: String,
+        /// The link of which it gets all but its name and its peer.
+        like: String,
+        /// The only peer allowed; over UDP there must be one.
+        peer: Option<NodeId>,
+    },
+    /// Take down a link that was added, and forget it.
+    LinkDelete(String),
 }
 
 /// An action for the driver to carry out.
@@ -288,6 +299,21 @@ pub enum OperatorRefusal {
     /// No such bundle.
     #[error("no bundle {0} is stored here")]
     UnknownBundle(BundleId),
+    /// Another link has the name.
+    #[error("a link is named '{0}' already")]
+    LinkExists(String),
+    /// No more links are made in this run.
+    #[error("{0} links have been made, no more are in this run")]
+    TooManyLinks(usize),
+    /// A neighbour by datagrams needs its node ID.
+    #[error("'{0}' speaks UDP, over which a peer does not tell its node ID")]
+    NoPeer(String),
+    /// The configuration has the link.
+    #[error("link '{0}' is configured")]
+    LinkConfigured(String),
+    /// Routes lead over the link.
+    #[error("the route to '{1}' leads over link '{0}'")]
+    LinkRouted(String, String),
 }
 
 /// Of which occurrences a driver wants to be told.

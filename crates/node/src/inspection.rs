@@ -31,7 +31,7 @@ impl Node {
         &self.config.node_ids
     }
 
-    /// Configured links.
+    /// Links, those that are configured first.
     #[must_use]
     pub fn links(&self) -> Vec<LinkView> {
         let view = |link: &crate::adjacencies::links::Link| {
@@ -50,6 +50,7 @@ impl Node {
             };
             LinkView {
                 name: link.config.name.clone(),
+                origin: link.origin,
                 enabled: link.enabled,
                 state,
                 peer: link.peer.clone(),
@@ -58,7 +59,8 @@ impl Node {
                 last_error: link.last_error.clone(),
             }
         };
-        self.adjacencies.links().iter().map(view).collect()
+        let links = self.adjacencies.links().iter();
+        links.filter(|link| !link.is_deleted).map(view).collect()
     }
 
     /// Established sessions.

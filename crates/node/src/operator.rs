@@ -7,6 +7,7 @@ use dhow_bundle::Now;
 use crate::config::LinkId;
 use crate::driver::{OperatorCommand, OperatorRefusal, StreamId};
 use crate::node::Node;
+use crate::view::LinkOrigin;
 
 /// The operator asked for it: "transmission canceled" (RFC 9171 table 1).
 const CANCELED: u8 = 3;
@@ -57,6 +58,26 @@ impl Node {
                     &mut self.delivery,
                     &mut self.outbox,
                 );
+                Ok(())
+            }
+            OperatorCommand::LinkAdd { name, like, peer } => {
+                let id = self.adjacencies.add_link(name, &like, peer)?;
+                if let Some(link) = self.adjacencies.link(id) {
+                    self.forwarding.add_link(id, &link.config);
+                }
+                Ok(())
+            }
+            OperatorCommand::LinkDelete(name) => {
+                let id = self.adjacencies.link_named(&name)?;
+                let origin = self.adjacencies.link(id).map(|link| link.origin);
+                if origin != Some(LinkOrigin::Added) {
+                    return Err(OperatorRefusal::LinkConfigured(name));
+                }
+                if let Some(to) = self.forwarding.route_over(id) {
+                    return Err(OperatorRefusal::LinkRouted(name, to));
+                }
+                self.take_link_down(now, id);
+                self.adjacencies.forget_link(id);
                 Ok(())
             }
             OperatorCommand::BundleDrop(id) => {

@@ -56,11 +56,22 @@ impl fmt::Display for BundleState {
     }
 }
 
+/// How a link came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkOrigin {
+    /// By the configuration.
+    Configured,
+    /// An operator added it to the running node.
+    Added,
+}
+
 /// A configured link.
 #[derive(Clone, Debug)]
 pub struct LinkView {
     /// Its name.
     pub name: String,
+    /// How it came about.
+    pub origin: LinkOrigin,
     /// Whether the operator wants it up.
     pub enabled: Enabled,
     /// Its state.

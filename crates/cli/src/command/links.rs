@@ -98,7 +98,7 @@ impl Links {
     }
 }
 
-/// Take a link up or down
+/// Take a link up or down, add one to a running node or delete it
 #[derive(Debug, Subcommand)]
 pub enum Link {
     /// Dial the neighbour and keep the link up
@@ -111,20 +111,58 @@ pub enum Link {
         /// The link, as `dhow links` shows it
         name: String,
     },
+    /// Add a link until the node ends; routes may lead over it at once
+    Add {
+        /// Its name
+        name: String,
+        /// The neighbour's address: host, or host:port
+        address: String,
+        /// The link of which it gets the protocol and all other settings; it may be one with enabled = false
+        #[arg(long, value_name = "LINK")]
+        like: String,
+        /// The only neighbour allowed there; UDP needs it
+        #[arg(long, value_name = "NODE")]
+        peer: Option<String>,
+    },
+    /// Delete a link that was added
+    Del {
+        /// The link, as `dhow links` shows it
+        name: String,
+    },
 }
 
 impl Link {
-    /// Takes it up or down.
+    /// Takes it up or down, adds or deletes it.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        let (name, direction) = match self {
-            Self::Up { name } => (name, "up"),
-            Self::Down { name } => (name, "down"),
+        let admin = Admin::of(common.node.as_ref())?;
+        let turn = |name: &str, direction: &str| {
+            let path = format!("/v1/links/{}/{direction}", path_segment(name));
+            let answer = admin.act(&Method::POST, &path, None)?;
+            let done = format!("link {name} is told to go {direction}");
+            Ok::<_, Failure>((answer, done))
         };
-        let path = format!("/v1/links/{}/{direction}", path_segment(name));
-        let answer = Admin::of(common.node.as_ref())?.act(&Method::POST, &path, None)?;
+        let (answer, done) = match self {
+            Self::Up { name } => turn(name, "up")?,
+            Self::Down { name } => turn(name, "down")?,
+            Self::Add {
+                name,
+                address,
+                like,
+                peer,
+            } => {
+                let body = json!({"name": name, "address": address, "like": like, "peer": peer});
+                let answer = admin.act(&Method::POST, "/v1/links", Some(&body))?;
+                (answer, format!("link {name} leads to {address}"))
+            }
+            Self::Del { name } => {
+                let path = format!("/v1/links/{}", path_segment(name));
+                let answer = admin.act(&Method::DELETE, &path, None)?;
+                (answer, format!("link {name} is deleted"))
+            }
+        };
         match common.form() {
             Form::Json => output::json(&answer)?,
-            Form::Text => output::talk(&format!("link {name} is told to go {direction}")),
+            Form::Text => output::talk(&done),
         }
         Ok(Ending::Done)
     }

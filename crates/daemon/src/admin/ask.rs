@@ -1,12 +1,13 @@
 //! Questions to the node from another thread.
 
-use dhow_bundle::Now;
+use dhow_bundle::{NodeId, Now};
 use dhow_node::Node;
 use dhow_node::driver::OperatorCommand;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::{Core, Outcome};
 use crate::counts::DriverCounts;
+use crate::streams::dial::DialTable;
 
 /// Questions that may wait for the node at a time; whoever asks more waits.
 const QUESTIONS_MAX: usize = 16;
@@ -18,6 +19,22 @@ type Look = Box<dyn FnOnce(&Node, Now, DriverCounts) + Send>;
 enum Ask {
     Look(Look),
     Operate(OperatorCommand, oneshot::Sender<Outcome>),
+    AddLink(NewLink, oneshot::Sender<Outcome>),
+}
+
+/// A link that is to be made.
+#[derive(Clone, Debug)]
+pub struct NewLink {
+    /// Its name.
+    pub name: String,
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// TCP or UDP port.
+    pub port: u16,
+    /// The link of which it gets the rest.
+    pub like: String,
+    /// The only peer allowed.
+    pub peer: Option<NodeId>,
 }
 
 /// The node is gone.
@@ -62,23 +79,70 @@ impl Asker {
     /// # Errors
     /// When the node is gone.
     pub async fn operate(&self, command: OperatorCommand) -> Result<Outcome, Gone> {
+        self.have_done(|answer| Ask::Operate(command, answer)).await
+    }
+
+    /// Have a link made.
+    ///
+    /// # Errors
+    /// When the node is gone.
+    pub async fn add_link(&self, link: NewLink) -> Result<Outcome, Gone> {
+        self.have_done(|answer| Ask::AddLink(link, answer)).await
+    }
+
+    async fn have_done(
+        &self,
+        ask: impl FnOnce(oneshot::Sender<Outcome>) -> Ask,
+    ) -> Result<Outcome, Gone> {
         let (answer, answered) = oneshot::channel();
-        self.0
-            .send(Ask::Operate(command, answer))
-            .await
-            .map_err(|_| Gone)?;
+        self.0.send(ask(answer)).await.map_err(|_| Gone)?;
         answered.await.map_err(|_| Gone)
     }
 }
 
 impl Asked {
     /// Answers until nobody can ask any more.
-    pub async fn answer(mut self, core: Core) {
+    pub async fn answer(mut self, core: Core, links: DialTable) {
         while let Some(ask) = self.0.recv().await {
             match ask {
                 Ask::Look(look) => core.look(look),
                 Ask::Operate(command, answer) => core.operate(command, answer),
+                Ask::AddLink(link, answer) => {
+                    let outcome = add_link(&core, &links, link).await;
+                    if let Some(outcome) = outcome {
+                        // The task that asked may have gone.
+                        let _ = answer.send(outcome);
+                    }
+                }
             }
         }
     }
+}
+
+/// Makes a link. The node may dial it at once, so its address is known before; none if the node is gone.
+async fn add_link(core: &Core, links: &DialTable, link: NewLink) -> Option<Outcome> {
+    let NewLink {
+        name,
+        host,
+        port,
+        like,
+        peer,
+    } = link;
+    let is_listed = core
+        .link_named(&like)
+        .is_some_and(|like| links.add_like(like, host, port));
+    let (answer, answered) = oneshot::channel();
+    let command = OperatorCommand::LinkAdd {
+        name: name.clone(),
+        like,
+        peer,
+    };
+    core.operate(command, answer);
+    let outcome = answered.await.ok();
+    match outcome {
+        Some(Ok(())) => core.add_link(name),
+        _ if is_listed => links.remove_last(),
+        _ => {}
+    }
+    outcome
 }

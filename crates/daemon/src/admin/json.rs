@@ -7,7 +7,7 @@ use dhow_node::api::seam::DeliveryFailureAction;
 use dhow_node::config::{Enabled, RouterKind};
 use dhow_node::contacts::{Phase, PlannedContact};
 use dhow_node::view::{
-    ArrivalView, BundleView, DatagramCounts, DestinationView, LinkState, LinkView,
+    ArrivalView, BundleView, DatagramCounts, DestinationView, LinkOrigin, LinkState, LinkView,
     RegistrationView, RouteView, SessionView,
 };
 use serde::Serialize;
@@ -98,6 +98,7 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkStatus {
     name: String,
+    origin: &'static str,
     enabled: bool,
     state: &'static str,
     retry_in_ms: Option<u64>,
@@ -120,6 +121,10 @@ impl LinkStatus {
         };
         Self {
             name: view.name,
+            origin: match view.origin {
+                LinkOrigin::Configured => "configured",
+                LinkOrigin::Added => "added",
+            },
             enabled: view.enabled == Enabled::Yes,
             state,
             retry_in_ms,

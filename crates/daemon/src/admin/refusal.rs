@@ -54,6 +54,26 @@ impl From<OperatorRefusal> for Refusal {
                 StatusCode::NOT_FOUND,
                 "`dhow bundles --each` shows the bundles",
             ),
+            OperatorRefusal::LinkExists(_) => (
+                StatusCode::CONFLICT,
+                "`dhow links` shows the links; take another name",
+            ),
+            OperatorRefusal::TooManyLinks(_) => (
+                StatusCode::CONFLICT,
+                "restart the node: links that were deleted count, too",
+            ),
+            OperatorRefusal::NoPeer(_) => (
+                StatusCode::BAD_REQUEST,
+                "say its node ID, with --peer or as \"peer\"",
+            ),
+            OperatorRefusal::LinkConfigured(_) => (
+                StatusCode::CONFLICT,
+                "take it out of the node file; `dhow link down` takes it down",
+            ),
+            OperatorRefusal::LinkRouted(..) => (
+                StatusCode::CONFLICT,
+                "delete the route first (`dhow route del`)",
+            ),
             OperatorRefusal::BadPattern(_) => (
                 StatusCode::BAD_REQUEST,
                 "patterns look like ipn:4.* or dtn://delta/*",

@@ -10,15 +10,15 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use dhow_bundle::Now;
 use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{NodeId, Now};
 use dhow_node::Node;
 use dhow_node::config::Route;
 use dhow_node::driver::OperatorCommand;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::ask::Asker;
+use super::ask::{Asker, NewLink};
 use super::json::{
     BundleStatus, ContactStatus, DestinationStatus, LinkStatus, RegistrationStatus, RouteStatus,
     SessionStatus,
@@ -27,6 +27,7 @@ use super::list::{Piece, list};
 use super::metrics::Snapshot;
 use super::refusal::Refusal;
 use super::{bundle_name, json};
+use crate::config::address::split_address;
 use crate::storing::Answers;
 
 /// Octets of a request's body, at most: the longest is a route.
@@ -74,7 +75,8 @@ pub struct Office {
 pub fn router(office: Office, token: Option<String>) -> Router {
     let router = Router::new()
         .route("/v1/node", get(node))
-        .route("/v1/links", get(links))
+        .route("/v1/links", get(links).post(add_link))
+        .route("/v1/links/{name}", delete(delete_link))
         .route("/v1/links/{name}/{direction}", post(change_link))
         .route("/v1/sessions", get(sessions))
         .route(
@@ -243,6 +245,85 @@ async fn change_link(
     };
     office.asker.operate(command).await??;
     Ok(Json(json!({ "link": name, "direction": direction })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkBody {
+    name: String,
+    address: String,
+    like: String,
+    #[serde(default)]
+    peer: Option<String>,
+}
+
+/// Characters of the name of a link that is added, at most.
+const LINK_NAME_MAX: usize = 64;
+
+impl LinkBody {
+    fn read(&self) -> Result<NewLink, Refusal> {
+        let bad = |why: String, hint: &'static str| {
+            Refusal::new(StatusCode::BAD_REQUEST, why).with_hint(hint)
+        };
+        let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_name = (1..=LINK_NAME_MAX).contains(&self.name.len());
+        if !is_name || !self.name.chars().all(named) {
+            let why = format!("'{}' cannot be the name of a link", self.name);
+            return Err(bad(
+                why,
+                "1 to 64 letters, digits, '-', '_' and '.', as \"gamma\"",
+            ));
+        }
+        let Some((host, port)) = split_address(&self.address) else {
+            let why = format!("'{}' is no address", self.address);
+            return Err(bad(
+                why,
+                "addresses look like host:4556 or [2001:db8::1]:4556",
+            ));
+        };
+        let peer = self.peer.as_ref().map(|text| {
+            let why = || format!("'{text}' is no node ID");
+            let hint = "node IDs look like ipn:4.0 or dtn://delta/";
+            text.parse::<NodeId>().map_err(|_| bad(why(), hint))
+        });
+        Ok(NewLink {
+            name: self.name.clone(),
+            host,
+            port,
+            like: self.like.clone(),
+            peer: peer.transpose()?,
+        })
+    }
+}
+
+async fn add_link(State(office): State<Office>, body: Body) -> Result<Json<Value>, Refusal> {
+    let body = body.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
+    let body: LinkBody = serde_json::from_slice(&body).map_err(|error| {
+        Refusal::new(
+            StatusCode::BAD_REQUEST,
+            format!("the body is no link: {error}"),
+        )
+        .with_hint(r#"for example: {"name": "gamma", "address": "10.0.0.3:4556", "like": "beta"}"#)
+    })?;
+    office.asker.add_link(body.read()?).await??;
+    let LinkBody {
+        name,
+        address,
+        like,
+        peer,
+    } = body;
+    Ok(Json(
+        json!({ "link": name, "address": address, "like": like, "peer": peer }),
+    ))
+}
+
+async fn delete_link(
+    State(office): State<Office>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    let command = OperatorCommand::LinkDelete(name.clone());
+    office.asker.operate(command).await??;
+    Ok(Json(json!({ "link": name })))
 }
 
 #[derive(Deserialize)]

@@ -79,6 +79,37 @@ impl Patience {
     }
 }
 
+/// The addresses of links, by their numbers.
+#[derive(Clone)]
+pub struct DialTable(Rc<RefCell<Vec<DialSettings>>>);
+
+impl DialTable {
+    /// Those of the configured links.
+    #[must_use]
+    pub fn new(links: Vec<DialSettings>) -> Self {
+        Self(Rc::new(RefCell::new(links)))
+    }
+
+    fn get(&self, LinkId(link): LinkId) -> Option<DialSettings> {
+        let at = usize::try_from(link).ok()?;
+        self.0.borrow().get(at).cloned()
+    }
+
+    /// The link of the next number is dialled as another, but at this address; false where there is no such other.
+    pub fn add_like(&self, like: LinkId, host: String, port: u16) -> bool {
+        let settings = self.get(like);
+        let settings = settings.map(|like| DialSettings { host, port, ..like });
+        let is_found = settings.is_some();
+        self.0.borrow_mut().extend(settings);
+        is_found
+    }
+
+    /// The link of the last number was not made.
+    pub fn remove_last(&self) {
+        drop(self.0.borrow_mut().pop());
+    }
+}
+
 /// All that dialling takes.
 #[derive(Clone)]
 pub struct Means {
@@ -93,7 +124,7 @@ pub struct Means {
 }
 
 /// Dials whenever the node asks; runs for as long as the node does.
-pub async fn dial_on_demand(core: Core, links: Vec<DialSettings>, means: Means) {
+pub async fn dial_on_demand(core: Core, links: DialTable, means: Means) {
     let failures = LastFailures::default();
     let mut attempts = Attempts::new();
     let mut orders = Vec::new();
@@ -109,11 +140,7 @@ pub async fn dial_on_demand(core: Core, links: Vec<DialSettings>, means: Means) 
                     continue;
                 }
             };
-            let settings = usize::try_from(link.0)
-                .ok()
-                .and_then(|at| links.get(at))
-                .cloned();
-            let Some(settings) = settings else {
+            let Some(settings) = links.get(link) else {
                 core.handle(Event::DialFailed {
                     link,
                     reason: "the link has no address".to_owned(),

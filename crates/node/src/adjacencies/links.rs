@@ -12,6 +12,7 @@ use dhow_link::tcpcl::Version;
 
 use crate::config::{DialTime, Enabled, LinkConfig, Protocol, Tls, UdpPolicy};
 use crate::driver::{Carrier, StreamId};
+use crate::view::LinkOrigin;
 
 /// Attempts to connect that nothing has answered, beyond the sessions that are missing, at most: an attempt
 /// begun while the path was away may be answered late or never, and must not be waited for.
@@ -45,9 +46,12 @@ pub(crate) enum Tongue {
     Udp(UdpPolicy),
 }
 
-/// One configured link.
+/// One link.
 pub(crate) struct Link {
     pub(crate) config: LinkConfig,
+    pub(crate) origin: LinkOrigin,
+    /// An operator has deleted it: it is shown no more, and its number is nobody else's.
+    pub(crate) is_deleted: bool,
     pub(crate) enabled: Enabled,
     /// Whether the driver knows of a way to the neighbour.
     pub(crate) carrier: Carrier,
@@ -84,6 +88,8 @@ impl Link {
         };
         Self {
             config,
+            origin: LinkOrigin::Configured,
+            is_deleted: false,
             enabled,
             carrier: Carrier::Present,
             contact,

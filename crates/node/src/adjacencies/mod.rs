@@ -1,4 +1,4 @@
-//! The neighbours: configured links, sessions and conversations by datagrams, and the paths that they go over.
+//! The neighbours: links, sessions and conversations by datagrams, and the paths that they go over.
 
 pub(crate) mod checksums;
 pub(crate) mod conversations;
@@ -15,7 +15,7 @@ pub(crate) mod window;
 
 use crate::adjacencies::layer::Layer;
 use crate::attention::Attention;
-use crate::config::LinkId;
+use crate::config::{DialTime, Enabled, LinkId};
 use crate::driver::OperatorRefusal;
 use crate::held::Held;
 use crate::routing::Hop;
@@ -26,6 +26,7 @@ use alloc::vec::Vec;
 use dhow_bundle::Now;
 use dhow_bundle::mutant::Mutant;
 use dhow_bundle::mutant::planted;
+use dhow_bundle::protocol::Transport;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::storage::Piece;
 use dhow_link::stream::LinkCommand;
@@ -43,7 +44,11 @@ use crate::driver::{Action, StreamId};
 use crate::outbox::Outbox;
 use crate::planned;
 use crate::sending::Outgoing;
+use crate::view::LinkOrigin;
 use alloc::string::ToString;
+
+/// Links that are made in one run, at most, those that are configured counted and those that were deleted, too.
+const LINKS_BOUND: usize = 4_096;
 
 /// All neighbours.
 pub(crate) struct Adjacencies {
@@ -489,8 +494,49 @@ impl Adjacencies {
         self.links
             .iter()
             .zip(0_u32..)
-            .find(|(link, _)| link.config.name == name)
+            .find(|(link, _)| link.config.name == name && !link.is_deleted)
             .map(|(_, id)| LinkId(id))
             .ok_or_else(|| crate::driver::OperatorRefusal::UnknownLink(name.to_string()))
+    }
+
+    /// A link is made, with the policy of another.
+    pub(crate) fn add_link(
+        &mut self,
+        name: String,
+        like: &str,
+        peer: Option<NodeId>,
+    ) -> Result<LinkId, OperatorRefusal> {
+        let template = self.link_named(like)?;
+        if self.link_named(&name).is_ok() {
+            return Err(OperatorRefusal::LinkExists(name));
+        }
+        if self.links.len() >= LINKS_BOUND {
+            return Err(OperatorRefusal::TooManyLinks(LINKS_BOUND));
+        }
+        let Some(template) = self.link(template) else {
+            return Err(OperatorRefusal::UnknownLink(like.to_string()));
+        };
+        let mut config = template.config.clone();
+        if config.protocol.transport() == Transport::Udp && peer.is_none() {
+            return Err(OperatorRefusal::NoPeer(like.to_string()));
+        }
+        config.name = name;
+        config.policy.peer = peer;
+        config.enabled = Enabled::Yes;
+        let id = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
+        if config.dial == DialTime::Contacts {
+            self.contacts_due = Some(Instant::START);
+        }
+        let mut link = Link::new(config);
+        link.origin = LinkOrigin::Added;
+        self.links.push(link);
+        Ok(LinkId(id))
+    }
+
+    /// A link that was added is shown no more.
+    pub(crate) fn forget_link(&mut self, id: LinkId) {
+        if let Some(link) = self.link_mut(id) {
+            link.is_deleted = true;
+        }
     }
 }

@@ -22,6 +22,7 @@ use crate::held::Held;
 use crate::held::endpoints::EndpointIndex;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use dhow_bundle::HeaderReader;
@@ -37,8 +38,8 @@ use crate::forwarding::heads::Heads;
 use crate::forwarding::queues::Queues;
 use crate::forwarding::sent::Sent;
 use crate::forwarding::turns::Turns;
-use crate::routing::Routers;
 use crate::routing::static_routes::StaticRoutes;
+use crate::routing::{Hop, Routers};
 
 /// All that is known of where bundles go.
 pub(crate) struct Forwarding {
@@ -194,24 +195,39 @@ impl Forwarding {
             .saturating_add(self.sent.memory_octets())
     }
 
+    /// A link has been made.
+    pub(crate) fn add_link(&mut self, id: LinkId, config: &LinkConfig) {
+        if config.policy.order == SendOrder::Expiry {
+            self.queues.add_by_expiry(id);
+        }
+        self.sent.add_link(config);
+    }
+
+    /// The pattern of a route over a link.
+    pub(crate) fn route_over(&self, id: LinkId) -> Option<String> {
+        let mut routes = self.routes.iter();
+        let route = routes.find(|(_, hop)| **hop == Hop::Link(id));
+        route.map(|(route, _)| route.to.clone())
+    }
+
     pub(crate) fn new(config: &Config) -> Self {
-        let by_expiry = |(link, id): (&LinkConfig, u32)| {
-            (link.policy.order == SendOrder::Expiry).then_some(LinkId(id))
-        };
-        let links = config.links.iter().zip(0_u32..);
-        Self {
+        let mut forwarding = Self {
             routes: StaticRoutes::default(),
             routers: Routers::new(&config.routing, &config.contacts),
-            queues: Queues::new(links.filter_map(by_expiry).collect()),
+            queues: Queues::default(),
             turns: Turns::default(),
             copies: Copies::default(),
             cut_throughs: BTreeMap::new(),
             owed: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
             splits: BTreeMap::new(),
-            sent: Sent::new(&config.links),
+            sent: Sent::default(),
             heads: Heads::default(),
             headers_out: None,
+        };
+        for (link, id) in config.links.iter().zip(0_u32..) {
+            forwarding.add_link(LinkId(id), link);
         }
+        forwarding
     }
 }

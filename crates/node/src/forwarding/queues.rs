@@ -187,11 +187,9 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    pub(crate) fn new(expiry_links: BTreeSet<LinkId>) -> Self {
-        Self {
-            expiry_links,
-            ..Self::default()
-        }
+    /// A link sends by expiry. The first one comes before all bundles: queues keep that order only where it is asked for.
+    pub(crate) fn add_by_expiry(&mut self, link: LinkId) {
+        self.expiry_links.insert(link);
     }
 
     /// Put a bundle into a queue; its destination's `hops` are asked for when the queue is new.
@@ -545,7 +543,7 @@ mod tests {
         };
         let (four, five) = (destination(4), destination(5));
         let (beta, gamma) = (Hop::Link(LinkId(0)), Hop::Link(LinkId(1)));
-        let mut queues = Queues::new(BTreeSet::new());
+        let mut queues = Queues::default();
         let mut bundles = Bundles::new(1);
         let all = &mut bundles;
         let [one, two, three] = [1, 2, 3].map(|order| hold(all, order));
@@ -591,7 +589,8 @@ mod tests {
             service: 1,
         });
         let link = Hop::Link(LinkId(0));
-        let mut queues = Queues::new(BTreeSet::from([LinkId(0)]));
+        let mut queues = Queues::default();
+        queues.add_by_expiry(LinkId(0));
         let mut bundles = Bundles::new(1);
         let all = &mut bundles;
         let [one, two] = [1, 2].map(|order| hold(all, order));
@@ -619,7 +618,7 @@ mod tests {
             let mut endpoints = endpoints();
             let (link, other) = (Hop::Link(LinkId(0)), Hop::Link(LinkId(1)));
             let hops = [link.clone(), other.clone()];
-            let mut queues = Queues::new(BTreeSet::new());
+            let mut queues = Queues::default();
             let mut bundles = Bundles::new(1);
             let all = &mut bundles;
             let mut waiting: BTreeMap<u64, (EndpointIndex, BundleKey)> = BTreeMap::new();

@@ -28,12 +28,10 @@ impl Sent {
         self.count == 0
     }
 
-    pub(crate) fn new(links: &[LinkConfig]) -> Self {
-        let keeps = |link: &LinkConfig| matches!(link.protocol, Protocol::Udp(policy) if policy.on_sent == OnSent::Keep);
-        Self {
-            is_kept: links.iter().any(keeps),
-            ..Self::default()
-        }
+    /// There is another link.
+    pub(crate) fn add_link(&mut self, link: &LinkConfig) {
+        self.is_kept |=
+            matches!(link.protocol, Protocol::Udp(policy) if policy.on_sent == OnSent::Keep);
     }
 
     pub(crate) fn add(&mut self, destination: EndpointIndex, link: LinkId, key: BundleKey) {

@@ -40,6 +40,8 @@ choice!(OperatorCommand {
     2 => RouteAdd { 0: route },
     3 => RouteDelete { to: to, via: via },
     4 => BundleDrop { 0: id },
+    5 => LinkAdd { name: name, like: like, peer: peer },
+    6 => LinkDelete { 0: link },
 });
 
 choice!(Event {

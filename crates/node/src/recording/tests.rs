@@ -168,6 +168,12 @@ fn events() -> Vec<Event> {
         OperatorCommand::RouteAdd(config().routes.remove(0)),
         OperatorCommand::RouteDelete { to, via },
         OperatorCommand::BundleDrop(id()),
+        OperatorCommand::LinkAdd {
+            name: "added".into(),
+            like: "next".into(),
+            peer: "ipn:5.0".parse().ok(),
+        },
+        OperatorCommand::LinkDelete("added".into()),
     ];
     let octets = Bytes::from_static(b"octets");
     let identities = PeerIdentities {

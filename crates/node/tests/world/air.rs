@@ -65,8 +65,12 @@ impl Air {
 
 impl World {
     pub(super) fn speaks_datagrams(&self, at: usize, link: LinkId) -> bool {
-        let link = &self.machines[at].config.links[usize::try_from(link.0).unwrap()];
-        matches!(link.protocol, Protocol::Udp(_))
+        let link = self.machines[at]
+            .config
+            .links
+            .get(usize::try_from(link.0).unwrap());
+        // One that was added is of TCPCL.
+        link.is_some_and(|link| matches!(link.protocol, Protocol::Udp(_)))
     }
 
     pub(super) fn converse(&mut self, at: usize, link: LinkId, to: usize) {

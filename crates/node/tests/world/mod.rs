@@ -47,7 +47,7 @@ pub struct Machine {
     pub occurrences: Vec<Occurrence>,
     pub clients: BTreeMap<StreamId, Client>,
     /// The machine to which each link leads.
-    leads: Vec<usize>,
+    pub leads: Vec<usize>,
     /// Whether the clock is known to this node, and how far it is off, milliseconds.
     pub clock_ms: Option<i64>,
     /// Reads that the disk has not answered.
