@@ -10,8 +10,9 @@ use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{BlockFlags, DtnTime, Header, HopCount, Now};
 use dhow_link::stream::RefuseReason;
 
+use crate::adjacencies::session_id::SessionId;
 use crate::config::Enabled;
-use crate::driver::{Occurrence, StreamId};
+use crate::driver::Occurrence;
 use crate::held::FRESH;
 use crate::held::bundles::{Fragment, Identity, Removal};
 use crate::held::endpoints::EndpointIndex;
@@ -45,13 +46,13 @@ impl Node {
     pub(crate) fn admit(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         header: &Header,
     ) -> Result<Admission, Refused> {
-        let from = self.check_policy(stream, header)?;
+        let from = self.check_policy(session, header)?;
         let id = header.id();
         self.held.check_retracted(&id)?;
-        self.end_older(now, from, stream, &id);
+        self.end_older(now, from, session, &id);
         let mut returns = 0;
         let hops = header
             .hop_count()
@@ -73,7 +74,7 @@ impl Node {
             if let Some(key) = self.held.find(&identity)
                 && self.meet_copy(now, key, hops)? == Copy::Held
             {
-                self.forwarding.copy_known(&self.adjacencies, key, stream);
+                self.forwarding.copy_known(&self.adjacencies, key, session);
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
@@ -128,7 +129,7 @@ impl Node {
         }
         self.held.check_whole(&self.config, header)?;
         let octets = header.total_octets();
-        self.check_room(octets, Comes::Over(stream, &header.primary.destination))?;
+        self.check_room(octets, Comes::Over(session, &header.primary.destination))?;
         let total_octets = header.total_adu_octets();
         let fragment = id.fragment.map(|range| Fragment {
             range,
@@ -219,14 +220,14 @@ impl Node {
     }
 
     /// The neighbour that a bundle comes from, if that may bring it.
-    fn check_policy(&self, stream: StreamId, header: &Header) -> Result<EndpointIndex, Refused> {
+    fn check_policy(&self, session: SessionId, header: &Header) -> Result<EndpointIndex, Refused> {
         if self.stage != Stage::Working {
             return Err(Refused {
                 reason: RefuseReason::SessionTerminating,
                 why: "the node is shutting down".into(),
             });
         }
-        let Some(neighbour) = self.adjacencies.neighbour(stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour(session) else {
             return Err(Refused::not_acceptable("the session is gone"));
         };
         let (source, destination) = (&header.primary.source, &header.primary.destination);

@@ -1,7 +1,7 @@
 //! Bundles that do not come in whole: refused, given up by their session, or interrupted for another copy.
 
+use crate::adjacencies::session_id::SessionId;
 use crate::driver::Occurrence;
-use crate::driver::StreamId;
 use crate::held::arrivals::Origin;
 use crate::held::bundles::Removal;
 use crate::held::endpoints::EndpointIndex;
@@ -22,7 +22,7 @@ impl Node {
     pub(crate) fn refuse(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         transfer: TransferId,
         refused: Refused,
     ) {
@@ -30,7 +30,7 @@ impl Node {
             self.outbox.counters.refused += 1;
             if let Some(from) = self
                 .adjacencies
-                .neighbour(stream)
+                .neighbour(session)
                 .and_then(|it| it.peer_id().cloned())
             {
                 let Refused { reason, why } = refused;
@@ -41,7 +41,7 @@ impl Node {
         self.adjacencies.command(
             &mut self.attention,
             now,
-            stream,
+            session,
             LinkCommand::Refuse {
                 transfer,
                 reason: refused.reason,
@@ -67,10 +67,10 @@ impl Node {
     /// without a word. False when it is complete.
     pub(crate) fn interrupt(&mut self, now: Now, key: BundleKey) -> bool {
         let origin = self.held.arrivals().get(key).map(|arrival| arrival.origin);
-        let Some(Origin::Neighbour { stream, transfer }) = origin else {
+        let Some(Origin::Neighbour { session, transfer }) = origin else {
             return false;
         };
-        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return false;
         };
         let Some(mut reception) = neighbour.receptions.remove(&transfer) else {
@@ -85,7 +85,7 @@ impl Node {
         let why = "another copy of the bundle is coming".into();
         self.refuse(
             now,
-            stream,
+            session,
             transfer,
             Refused {
                 reason: RefuseReason::Retransmit,
@@ -100,7 +100,7 @@ impl Node {
         &mut self,
         now: Now,
         from: EndpointIndex,
-        stream: StreamId,
+        session: SessionId,
         id: &BundleId,
     ) {
         if self.held.reactive().is_empty() || id.fragment.is_none() {
@@ -114,7 +114,7 @@ impl Node {
                 (entry.source(), entry.creation(), entry.previous()) == (source, id.creation, Some(from))
             });
             let origin = self.held.arrivals().get(*key).map(|arrival| arrival.origin);
-            is_same && matches!(origin, Some(Origin::Neighbour { stream: other, .. }) if other != stream)
+            is_same && matches!(origin, Some(Origin::Neighbour { session: other, .. }) if other != session)
         });
         if let Some(key) = older {
             self.interrupt(now, key);
@@ -125,11 +125,11 @@ impl Node {
     pub(crate) fn abandon_reception(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         transfer: TransferId,
         refused: Option<RefuseReason>,
     ) {
-        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
         let is_sent_once = neighbour.session.is_datagrams();
@@ -150,18 +150,18 @@ impl Node {
     /// Refuse a bundle that is coming in, as an operator wants; false where it is not.
     pub(crate) fn drop_arrival(&mut self, now: Now, key: BundleKey) -> bool {
         let origin = self.held.arrivals().get(key).map(|arrival| arrival.origin);
-        let Some(Origin::Neighbour { stream, transfer }) = origin else {
+        let Some(Origin::Neighbour { session, transfer }) = origin else {
             return false;
         };
-        let neighbour = self.adjacencies.neighbour(stream);
+        let neighbour = self.adjacencies.neighbour(session);
         let reception = neighbour.and_then(|it| it.receptions.get(&transfer));
         let incoming = reception.and_then(Reception::incoming);
         if incoming.is_none_or(|incoming| incoming.key != key) {
             return false;
         }
         let refused = Refused::not_acceptable("an operator has dropped it");
-        self.abandon_reception(now, stream, transfer, Some(refused.reason));
-        self.refuse(now, stream, transfer, refused);
+        self.abandon_reception(now, session, transfer, Some(refused.reason));
+        self.refuse(now, session, transfer, refused);
         true
     }
 }

@@ -6,6 +6,7 @@ use dhow_bundle::Now;
 use dhow_link::Batch;
 use dhow_link::datagram::Limit;
 
+use crate::adjacencies::session_id::SessionId;
 use crate::driver::StreamId;
 use crate::node::Node;
 
@@ -14,11 +15,12 @@ impl Node {
     /// asked until it gives none.
     pub fn poll_datagrams(&mut self, now: Now, stream: StreamId, limit: Limit, out: &mut Batch) {
         out.clear();
-        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+        let session = SessionId::over(stream);
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
             neighbour.session.poll_datagrams(now, limit, out);
             neighbour.flush_pending = !out.is_empty();
             if neighbour.has_moved_on() {
-                self.adjacencies.serve(stream);
+                self.adjacencies.serve(session);
             }
         }
         if let Some(recorder) = &mut self.recorder {
@@ -38,7 +40,7 @@ impl Node {
         let heard = self.adjacencies.neighbours();
         heard
             .filter(|(_, it)| it.link.is_none() && it.session.is_datagrams())
-            .map(|(stream, _)| stream)
+            .map(|(session, _)| session.stream())
             .collect()
     }
 }

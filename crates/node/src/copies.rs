@@ -10,21 +10,21 @@ use dhow_bundle::Now;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, StoreCommand};
 
-use crate::driver::StreamId;
+use crate::adjacencies::session_id::SessionId;
 use crate::held::bundles::Removal;
 use crate::held::retention::State;
 use crate::node::Node;
 
 impl Node {
     /// A neighbour has a copy of a bundle, which stays for others unless it was the destination's node.
-    pub(crate) fn copy_given(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let is_last = self.forwarding.copy_over(now, stream, key, CopyEnd::Given);
-        let peer = self.adjacencies.peer_of(stream);
+    pub(crate) fn copy_given(&mut self, now: Now, session: SessionId, key: BundleKey) {
+        let is_last = self.forwarding.copy_over(now, session, key, CopyEnd::Given);
+        let peer = self.adjacencies.peer_of(session);
         let destination = self
             .held
             .entry(key)
             .map(|entry| self.held.endpoints().id(entry.destination()));
-        let acknowledges = self.adjacencies.neighbour(stream);
+        let acknowledges = self.adjacencies.neighbour(session);
         let acknowledges = acknowledges.is_some_and(|it| !it.session.is_datagrams());
         let is_there = acknowledges && destination.is_some_and(|it| it.node_id() == peer);
         if is_there {
@@ -36,8 +36,8 @@ impl Node {
     }
 
     /// A session could not get rid of a copy of a bundle.
-    pub(crate) fn copy_back(&mut self, now: Now, stream: StreamId, key: BundleKey, end: CopyEnd) {
-        let is_last = self.forwarding.copy_over(now, stream, key, end);
+    pub(crate) fn copy_back(&mut self, now: Now, session: SessionId, key: BundleKey, end: CopyEnd) {
+        let is_last = self.forwarding.copy_over(now, session, key, end);
         self.settle_copies(now, key, is_last);
     }
 

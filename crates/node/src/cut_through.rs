@@ -22,8 +22,8 @@ use dhow_bundle::Now;
 use dhow_bundle::storage::{BundleKey, StoreCommand};
 use dhow_link::stream::LinkCommand;
 
+use crate::adjacencies::session_id::SessionId;
 use crate::before_sync::Orphan;
-use crate::driver::StreamId;
 use crate::held::retention::Trigger;
 use crate::node::Node;
 
@@ -44,22 +44,22 @@ impl Node {
             CutThrough::UnderWay(passing) => {
                 let rest = passing.rest(entry);
                 let CutThroughTransfer {
-                    stream, transfer, ..
+                    session, transfer, ..
                 } = passing;
-                if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
                     neighbour.stop_cut_through();
                     for octets in rest {
                         neighbour.command(now, LinkCommand::Supply { transfer, octets });
                     }
                 }
                 // Others follow it.
-                self.adjacencies.serve(stream);
-                self.adjacencies.flush(&mut self.outbox, stream);
+                self.adjacencies.serve(session);
+                self.adjacencies.flush(&mut self.outbox, session);
             }
             CutThrough::Left(..) | CutThrough::Given | CutThrough::Orphaned(_) => {}
             CutThrough::Confirmed if planted(Mutant::ConfirmedAheadNotDeleted) => {}
             CutThrough::Confirmed | CutThrough::Answered => self.delivered(now, key),
-            CutThrough::Taken(stream) => self.forwarded(now, stream, key),
+            CutThrough::Taken(session) => self.forwarded(now, session, key),
             CutThrough::Failed(refused) => self.not_taken(now, key, refused),
         }
         true
@@ -69,7 +69,7 @@ impl Node {
     pub(crate) fn end_cut_through(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
         outcome: CutThrough,
     ) -> bool {
@@ -83,7 +83,7 @@ impl Node {
         };
         let before = core::mem::replace(pass, outcome);
         if let CutThrough::UnderWay(_) = before
-            && let Some(neighbour) = self.adjacencies.neighbour_mut(stream)
+            && let Some(neighbour) = self.adjacencies.neighbour_mut(session)
         {
             neighbour.stop_cut_through();
         }
@@ -133,8 +133,8 @@ impl Node {
                 self.tell_delivered(now, key);
                 Removal::Delivered
             }
-            CutThrough::Taken(stream) => {
-                self.forwarded(now, stream, key);
+            CutThrough::Taken(session) => {
+                self.forwarded(now, session, key);
                 Removal::Forwarded
             }
             _ => Removal::Deleted,

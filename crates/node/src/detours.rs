@@ -5,7 +5,7 @@ use core::time::Duration;
 use dhow_bundle::Now;
 use dhow_bundle::storage::BundleKey;
 
-use crate::driver::StreamId;
+use crate::adjacencies::session_id::SessionId;
 use crate::held::retention::State;
 use crate::node::Node;
 use crate::routing::Hop;
@@ -15,8 +15,8 @@ pub(crate) const OBSTACLE_RETRY: Duration = Duration::from_secs(5);
 
 impl Node {
     /// Take what may not go over a session out of its way, so that others can; false when there is nothing.
-    pub(crate) fn clear_the_way(&mut self, now: Now, stream: StreamId) -> bool {
-        let Some(neighbour) = self.adjacencies.neighbour(stream) else {
+    pub(crate) fn clear_the_way(&mut self, now: Now, session: SessionId) -> bool {
+        let Some(neighbour) = self.adjacencies.neighbour(session) else {
             return false;
         };
         let best = |hops: &[Hop]| hops.iter().position(|hop| self.adjacencies.is_up(hop));

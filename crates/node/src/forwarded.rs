@@ -1,7 +1,7 @@
 //! A bundle has left: the next hop has it, or nobody says more (RFC 9171 5.4 step 5).
 
+use crate::adjacencies::session_id::SessionId;
 use crate::driver::Occurrence;
-use crate::driver::StreamId;
 use crate::held::bundles::Removal;
 use crate::held::retention::Trigger;
 use crate::node::Node;
@@ -13,8 +13,8 @@ use dhow_bundle::storage::BundleKey;
 
 impl Node {
     /// All of a bundle has left over a link that promises nothing: it stays.
-    pub(crate) fn stay(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let link = self.adjacencies.neighbour(stream).and_then(|it| it.link);
+    pub(crate) fn stay(&mut self, now: Now, session: SessionId, key: BundleKey) {
+        let link = self.adjacencies.neighbour(session).and_then(|it| it.link);
         let destination = self.held.entry(key).map(|it| it.destination());
         if let Some((link, destination)) = link.zip(destination) {
             self.forwarding.note_sent(destination, link, key);
@@ -31,7 +31,7 @@ impl Node {
     }
 
     /// RFC 9171 5.4 step 5: the next hop has the bundle, or it has left for there.
-    pub(crate) fn forwarded(&mut self, now: Now, stream: StreamId, key: BundleKey) {
+    pub(crate) fn forwarded(&mut self, now: Now, session: SessionId, key: BundleKey) {
         let Some(entry) = self.held.entry(key) else {
             return;
         };
@@ -46,16 +46,16 @@ impl Node {
         }
         let peer = self
             .adjacencies
-            .neighbour(stream)
+            .neighbour(session)
             .and_then(|it| it.peer_id());
         if let Some((id, to)) = id.zip(peer.cloned()) {
             self.outbox
                 .occurred(Occurrence::Forwarded { id, to, octets });
         }
         match self.forwarding.copies().router(key) {
-            Some(_) => self.copy_given(now, stream, key),
-            None if self.forwarding.keeps_sent(&self.adjacencies, stream) => {
-                self.stay(now, stream, key)
+            Some(_) => self.copy_given(now, session, key),
+            None if self.forwarding.keeps_sent(&self.adjacencies, session) => {
+                self.stay(now, session, key)
             }
             None => self.delete(now, key, Removal::Forwarded, None),
         }

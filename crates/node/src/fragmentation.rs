@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 
 use bytes::Bytes;
 
-use crate::driver::StreamId;
+use crate::adjacencies::session_id::SessionId;
 use crate::forwarding::choice::Split;
 use crate::forwarding::choice::SplitBundle;
 use crate::node::Node;
@@ -36,13 +36,13 @@ impl Node {
     pub(crate) fn begin_split(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
         header: Box<Header>,
         overhead: u64,
     ) {
         let octets = self.held.entry(key).map_or(0, |entry| entry.octets());
-        let Some(neighbour) = self.adjacencies.neighbour(stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour(session) else {
             return;
         };
         let limit = neighbour.policy.fragment_octets;
@@ -53,17 +53,17 @@ impl Node {
             .min(PIECE_OCTETS_BOUND);
         let piece_octets = limit.map_or(room, |limit| limit.min(room));
         // From here on the fragments are charged, not the bundle.
-        self.adjacencies.discharge(stream, octets);
+        self.adjacencies.discharge(session, octets);
         if piece_octets == 0 {
             // The peer's transfer MRU has no room for even one octet of payload.
-            self.give_back(now, stream, key, Some(NOT_ACCEPTABLE_RETRY));
+            self.give_back(now, session, key, Some(NOT_ACCEPTABLE_RETRY));
             return;
         }
         let next = self
             .forwarding
-            .acknowledged_by(&self.adjacencies, stream, key)
+            .acknowledged_by(&self.adjacencies, session, key)
             .unwrap_or(0);
-        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
             neighbour.splits.push_back(Split {
                 key,
                 piece_octets,
@@ -76,25 +76,25 @@ impl Node {
             complete: false,
             failed: None,
         };
-        self.forwarding.begin_split(key, stream, split);
+        self.forwarding.begin_split(key, session, split);
     }
 
     /// A fragment's payload is here: make its blocks and open the transfer.
     pub(crate) fn transmit_fragment(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
         range: FragmentRange,
         payload: Bytes,
     ) {
         let ready = self
             .adjacencies
-            .neighbour(stream)
+            .neighbour(session)
             .is_some_and(|neighbour| !neighbour.ending);
-        let Some(state) = self.forwarding.split(key, stream).filter(|_| ready) else {
-            self.adjacencies.discharge(stream, range.length);
-            self.settle_fragment(now, stream, key, Some(None));
+        let Some(state) = self.forwarding.split(key, session).filter(|_| ready) else {
+            self.adjacencies.discharge(session, range.length);
+            self.settle_fragment(now, session, key, Some(None));
             return;
         };
         // A fragment of a fragment counts from the start of the original payload.
@@ -106,7 +106,7 @@ impl Node {
         let edit = self.held.hop_edit(
             &self.adjacencies,
             now,
-            stream,
+            session,
             (key, &state.header),
             Some(fragment),
         );
@@ -123,7 +123,7 @@ impl Node {
         self.adjacencies.transmit(
             &mut self.outbox,
             now,
-            stream,
+            session,
             Outgoing {
                 key,
                 octets: range.length,
@@ -141,45 +141,45 @@ impl Node {
     pub(crate) fn settle_fragment(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
         failed: Option<Option<RefuseReason>>,
     ) {
-        let Some(split) = self.forwarding.split_mut(key, stream) else {
+        let Some(split) = self.forwarding.split_mut(key, session) else {
             return;
         };
         split.outstanding = split.outstanding.saturating_sub(1);
         if let Some(refused) = failed {
             if planted(Mutant::RefusedFragmentForgotten) {
-                return self.finish_split(now, stream, key);
+                return self.finish_split(now, session, key);
             }
             split.failed = Some(refused);
-            self.stop_split(now, stream, key, refused);
+            self.stop_split(now, session, key, refused);
             return;
         }
-        self.finish_split(now, stream, key);
+        self.finish_split(now, session, key);
     }
 
     /// No more fragments of this bundle go out on this session.
     pub(crate) fn stop_split(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
         refused: Option<RefuseReason>,
     ) {
-        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
             neighbour.splits.retain(|split| split.key != key);
         }
-        if let Some(split) = self.forwarding.split_mut(key, stream) {
+        if let Some(split) = self.forwarding.split_mut(key, session) {
             split.failed.get_or_insert(refused);
             split.complete = true;
         }
-        self.finish_split(now, stream, key);
+        self.finish_split(now, session, key);
     }
 
-    fn finish_split(&mut self, now: Now, stream: StreamId, key: BundleKey) {
-        let done = self.forwarding.split(key, stream).is_some_and(|split| {
+    fn finish_split(&mut self, now: Now, session: SessionId, key: BundleKey) {
+        let done = self.forwarding.split(key, session).is_some_and(|split| {
             split.complete && (split.outstanding == 0 || planted(Mutant::LastFragmentNotAwaited))
         });
         if !done {
@@ -187,11 +187,11 @@ impl Node {
         }
         match self
             .forwarding
-            .end_split(key, stream)
+            .end_split(key, session)
             .and_then(|split| split.failed)
         {
-            None => self.forwarded(now, stream, key),
-            Some(refused) => self.come_back(now, stream, key, refused),
+            None => self.forwarded(now, session, key),
+            Some(refused) => self.come_back(now, session, key, refused),
         }
     }
 }

@@ -9,6 +9,7 @@ use dhow_bundle::{Instant, NodeId, Now};
 use dhow_link::tcpcl::Session;
 
 use crate::adjacencies::neighbour::Neighbour;
+use crate::adjacencies::session_id::SessionId;
 use crate::config::{Enabled, Route, RouterKind, Routing};
 use crate::contacts::ContactTable;
 use crate::held::bundles::Entry;
@@ -35,12 +36,12 @@ impl Node {
     #[must_use]
     pub fn links(&self) -> Vec<LinkView> {
         let view = |link: &crate::adjacencies::links::Link| {
-            let established = |stream: &&crate::driver::StreamId| {
+            let established = |session: &&SessionId| {
                 self.adjacencies
-                    .neighbour(**stream)
+                    .neighbour(**session)
                     .is_some_and(|it| it.parameters.is_some() && !it.ending)
             };
-            let sessions = link.streams.iter().filter(established).count();
+            let sessions = link.sessions.iter().filter(established).count();
             let state = match (link.enabled, link.next_attempt) {
                 _ if sessions > 0 => LinkState::Up,
                 (Enabled::No, _) => LinkState::Down,
@@ -68,10 +69,10 @@ impl Node {
     pub fn sessions(&self) -> Vec<SessionView> {
         self.adjacencies
             .neighbours()
-            .filter_map(|(stream, neighbour)| {
+            .filter_map(|(session, neighbour)| {
                 let parameters = neighbour.parameters.as_ref()?;
                 Some(SessionView {
-                    stream,
+                    stream: session.stream(),
                     link: neighbour
                         .link
                         .and_then(|link| self.adjacencies.link(link))

@@ -179,19 +179,19 @@ impl Node {
     }
 
     fn check_windows(&self) -> Result<(), String> {
-        for (ref stream, neighbour) in self.adjacencies.neighbours() {
+        for (ref session, neighbour) in self.adjacencies.neighbours() {
             let mut sent = neighbour.outgoing().values().map(|it| it.key);
             expect(sent.all(|key| self.held.entry(key).is_some()), || {
-                format!("{stream:?} sends what is not held")
+                format!("{session:?} sends what is not held")
             })?;
             let (mut bundles, mut octets) = (0_u32, 0_u64);
             let read = self.held.reads().values().filter_map(|read| match read {
-                PendingRead::Send { stream: of, key } if of == stream => {
+                PendingRead::Send { session: of, key } if of == session => {
                     self.held.entry(*key).map(|entry| entry.octets())
                 }
                 PendingRead::Fragment {
-                    stream: of, range, ..
-                } if of == stream => Some(range.length),
+                    session: of, range, ..
+                } if of == session => Some(range.length),
                 _ => None,
             });
             for charged in read.chain(neighbour.outgoing().values().map(|it| it.octets)) {
@@ -200,7 +200,7 @@ impl Node {
             }
             let counted = (neighbour.in_flight, neighbour.in_flight_octets);
             expect(counted == (bundles, octets), || {
-                format!("window {counted:?} of {stream:?} is {bundles}, {octets}")
+                format!("window {counted:?} of {session:?} is {bundles}, {octets}")
             })?;
         }
         Ok(())
@@ -210,7 +210,7 @@ impl Node {
         let sessions = self
             .adjacencies
             .neighbours()
-            .map(|(it, session)| (it, session.timeout));
+            .map(|(it, session)| (it.stream(), session.timeout));
         let clients = self
             .delivery
             .clients()

@@ -15,6 +15,7 @@ use dhow_bundle::storage::StoreEvent;
 use dhow_bundle::{Instant, Now};
 
 use crate::adjacencies::Adjacencies;
+use crate::adjacencies::session_id::SessionId;
 use crate::attention::Attention;
 use crate::config::Config;
 use crate::delivery::Delivery;
@@ -150,20 +151,24 @@ impl Node {
                     &mut self.attention,
                     &self.config,
                     now,
-                    stream,
+                    SessionId::over(stream),
                     &datagrams,
                 );
             }
-            Event::Left { stream, datagrams } => {
-                self.adjacencies
-                    .handle_left(&mut self.attention, now, stream, datagrams)
-            }
+            Event::Left { stream, datagrams } => self.adjacencies.handle_left(
+                &mut self.attention,
+                now,
+                SessionId::over(stream),
+                datagrams,
+            ),
             Event::Narrowed { stream, octets } => {
                 self.adjacencies
-                    .narrowed(&mut self.attention, now, stream, octets)
+                    .narrowed(&mut self.attention, now, SessionId::over(stream), octets)
             }
-            Event::Secured { stream, identities } => self.secured(now, stream, identities),
-            Event::Insecure { stream } => self.insecure(now, stream),
+            Event::Secured { stream, identities } => {
+                self.secured(now, SessionId::over(stream), identities)
+            }
+            Event::Insecure { stream } => self.insecure(now, SessionId::over(stream)),
             Event::Disconnected { stream } => self.disconnected(now, stream),
             Event::DialFailed { link, reason } => {
                 let jitter = self.random.next();
@@ -172,7 +177,9 @@ impl Node {
                     link.last_error = Some(reason);
                 }
             }
-            Event::PathChecked { stream, path } => self.path_checked(now, stream, path),
+            Event::PathChecked { stream, path } => {
+                self.path_checked(now, SessionId::over(stream), path)
+            }
             Event::TellsPaths => self.adjacencies.tells_paths(),
             Event::CarrierChanged { link, carrier } => self.adjacencies.carrier_changed(
                 &mut self.attention,
@@ -237,9 +244,9 @@ impl Node {
             }
             self.attend_all(now);
             while self.outbox.has_turn_left()
-                && let Some(stream) = self.adjacencies.next_to_serve()
+                && let Some(session) = self.adjacencies.next_to_serve()
             {
-                self.serve(now, stream);
+                self.serve(now, session);
             }
             self.attend_all(now);
             if self.reporting.collections.is_unwritten() {

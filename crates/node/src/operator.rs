@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use dhow_bundle::Now;
 
+use crate::adjacencies::session_id::SessionId;
 use crate::config::LinkId;
-use crate::driver::{OperatorCommand, OperatorRefusal, StreamId};
+use crate::driver::{OperatorCommand, OperatorRefusal};
 use crate::node::Node;
 use crate::view::LinkOrigin;
 
@@ -96,9 +97,10 @@ impl Node {
             return;
         };
         link.take_down();
-        let streams: Vec<StreamId> = link.streams.clone();
-        for stream in streams {
-            self.adjacencies.terminate(&mut self.attention, now, stream);
+        let sessions: Vec<SessionId> = link.sessions.clone();
+        for session in sessions {
+            self.adjacencies
+                .terminate(&mut self.attention, now, session);
         }
         // Bundles that would have gone over this link may have another way.
         self.adjacencies.serve_everybody();

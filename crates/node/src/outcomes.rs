@@ -1,7 +1,7 @@
 //! The ends of transfers: a neighbour has taken a bundle, or has not, or its session is gone.
 
+use crate::adjacencies::session_id::SessionId;
 use crate::driver::Occurrence;
-use crate::driver::StreamId;
 use crate::driver::Telling;
 use crate::forwarding::cut_through::CutThrough;
 use crate::node::Node;
@@ -15,11 +15,11 @@ impl Node {
     pub(crate) fn failed(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         transfer: TransferId,
         (refused, acknowledged): (Option<RefuseReason>, u64),
     ) {
-        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
         let keeps = neighbour.keeps_prefixes();
@@ -35,7 +35,7 @@ impl Node {
                 self.forwarding.handed_over(
                     &self.held,
                     &self.adjacencies,
-                    stream,
+                    session,
                     key,
                     outgoing.start,
                     octets,
@@ -44,7 +44,7 @@ impl Node {
             // RFC 9174 table 6: the whole is wanted again.
             Some(RefuseReason::Retransmit) => {
                 self.forwarding
-                    .set_acknowledged(&self.adjacencies, stream, key, None)
+                    .set_acknowledged(&self.adjacencies, session, key, None)
             }
             _ => {}
         }
@@ -53,24 +53,24 @@ impl Node {
                 &mut self.held,
                 &mut self.outbox,
                 now,
-                stream,
+                session,
                 key,
                 reason,
             );
         }
-        self.adjacencies.discharge(stream, outgoing.octets);
+        self.adjacencies.discharge(session, outgoing.octets);
         if outgoing.fragment {
-            self.settle_fragment(now, stream, key, Some(refused));
-        } else if !self.end_cut_through(now, stream, key, CutThrough::Failed(refused)) {
-            self.come_back(now, stream, key, refused);
+            self.settle_fragment(now, session, key, Some(refused));
+        } else if !self.end_cut_through(now, session, key, CutThrough::Failed(refused)) {
+            self.come_back(now, session, key, refused);
             self.forwarding
                 .pay(&mut self.adjacencies, &mut self.attention, now, key);
         }
     }
 
     /// A session is gone: everything that it was sending comes back.
-    pub(crate) fn return_outgoing(&mut self, now: Now, stream: StreamId) {
-        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
+    pub(crate) fn return_outgoing(&mut self, now: Now, session: SessionId) {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
         neighbour.probe = None;
@@ -79,9 +79,9 @@ impl Node {
         // The oldest last: it is the first of its queue again.
         for outgoing in outgoing.into_values().rev() {
             if outgoing.fragment {
-                self.settle_fragment(now, stream, outgoing.key, Some(None));
-            } else if !self.end_cut_through(now, stream, outgoing.key, CutThrough::Failed(None)) {
-                self.come_back(now, stream, outgoing.key, None);
+                self.settle_fragment(now, session, outgoing.key, Some(None));
+            } else if !self.end_cut_through(now, session, outgoing.key, CutThrough::Failed(None)) {
+                self.come_back(now, session, outgoing.key, None);
                 self.forwarding.pay(
                     &mut self.adjacencies,
                     &mut self.attention,
@@ -91,13 +91,13 @@ impl Node {
             }
         }
         for split in splits {
-            self.stop_split(now, stream, split.key, None);
+            self.stop_split(now, session, split.key, None);
         }
     }
 
     /// A neighbour has taken a transfer, or it has left over a link on which nobody says more.
-    pub(crate) fn transmitted(&mut self, now: Now, stream: StreamId, transfer: TransferId) {
-        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
+    pub(crate) fn transmitted(&mut self, now: Now, session: SessionId, transfer: TransferId) {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
         let Some(outgoing) = neighbour.closed(transfer) else {
@@ -111,29 +111,29 @@ impl Node {
         let was_tried = neighbour.trial.is_some_and(|trial| trial.bundles == 1);
         neighbour.has_taken(outgoing.octets);
         if was_tried {
-            self.adjacencies.try_others(stream);
+            self.adjacencies.try_others(session);
         }
-        if let Some(link) = self.adjacencies.neighbour(stream).and_then(|it| it.link)
+        if let Some(link) = self.adjacencies.neighbour(session).and_then(|it| it.link)
             && let Some(link) = self.adjacencies.link_mut(link)
         {
             link.works();
         }
-        self.adjacencies.discharge(stream, outgoing.octets);
-        self.tell_transfer(now, stream, &outgoing);
+        self.adjacencies.discharge(session, outgoing.octets);
+        self.tell_transfer(now, session, &outgoing);
         if outgoing.fragment {
-            if !self.forwarding.keeps_sent(&self.adjacencies, stream) {
+            if !self.forwarding.keeps_sent(&self.adjacencies, session) {
                 self.forwarding.handed_over(
                     &self.held,
                     &self.adjacencies,
-                    stream,
+                    session,
                     outgoing.key,
                     outgoing.start,
                     outgoing.octets,
                 );
             }
-            self.settle_fragment(now, stream, outgoing.key, None);
-        } else if !self.end_cut_through(now, stream, outgoing.key, CutThrough::Taken(stream)) {
-            self.forwarded(now, stream, outgoing.key);
+            self.settle_fragment(now, session, outgoing.key, None);
+        } else if !self.end_cut_through(now, session, outgoing.key, CutThrough::Taken(session)) {
+            self.forwarded(now, session, outgoing.key);
             self.forwarding.pay(
                 &mut self.adjacencies,
                 &mut self.attention,
@@ -143,7 +143,7 @@ impl Node {
         }
     }
 
-    pub(crate) fn tell_transfer(&mut self, now: Now, stream: StreamId, outgoing: &Outgoing) {
+    pub(crate) fn tell_transfer(&mut self, now: Now, session: SessionId, outgoing: &Outgoing) {
         if self.outbox.telling != Telling::Everything {
             return;
         }
@@ -151,7 +151,7 @@ impl Node {
         let id = entry.and_then(|entry| self.held.told(&mut self.outbox, entry));
         let peer = self
             .adjacencies
-            .neighbour(stream)
+            .neighbour(session)
             .and_then(|it| it.peer_id());
         let took = now.monotonic.since(outgoing.begun);
         if let Some((id, to)) = id.zip(peer.cloned()) {

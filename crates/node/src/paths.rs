@@ -12,7 +12,8 @@ use dhow_bundle::Now;
 use dhow_link::stream::LinkCommand;
 
 use crate::adjacencies::neighbour::IfLost;
-use crate::driver::{Action, Path, StreamId};
+use crate::adjacencies::session_id::SessionId;
+use crate::driver::{Action, Path};
 use crate::node::Node;
 
 /// The interval at which the path of a session that says nothing is checked.
@@ -25,8 +26,8 @@ pub(crate) const SETTLING: Duration = Duration::from_millis(25);
 
 impl Node {
     /// The driver has looked at a path.
-    pub(crate) fn path_checked(&mut self, now: Now, stream: StreamId, path: Path) {
-        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
+    pub(crate) fn path_checked(&mut self, now: Now, session: SessionId, path: Path) {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
         let if_lost = core::mem::replace(&mut neighbour.if_lost, IfLost::Keep);
@@ -43,14 +44,14 @@ impl Node {
         match link {
             Some(link) if lost => {
                 if let Some(it) = self.adjacencies.link_mut(link) {
-                    it.doubt(now.monotonic, stream);
+                    it.doubt(now.monotonic, session);
                 }
                 // Without a carrier all that a connection does is to have the system ask for the neighbour,
                 // once a second, so that the path is found late when it is back. A carrier that is gone for
                 // moments only is waited for.
                 let hopeless = path == Path::Dark && if_lost == IfLost::Keep;
                 if hopeless || self.adjacencies.has_all_sessions(link) {
-                    self.cut(now, stream);
+                    self.cut(now, session);
                 }
             }
             Some(link) => {
@@ -60,23 +61,25 @@ impl Node {
                     && self.adjacencies.has_all_sessions(link)
                     && let Some(it) = self.adjacencies.link_mut(link)
                 {
-                    it.trust(stream);
+                    it.trust(session);
                 }
                 self.adjacencies.retire(&mut self.attention, now, link);
             }
-            None if lost && (if_lost == IfLost::Cut || self.adjacencies.has_sibling(stream)) => {
-                self.cut(now, stream);
+            None if lost && (if_lost == IfLost::Cut || self.adjacencies.has_sibling(session)) => {
+                self.cut(now, session);
             }
             None => {}
         }
     }
 
     /// Give up a session without a word over its connection.
-    fn cut(&mut self, now: Now, stream: StreamId) {
-        let link = self.adjacencies.neighbour(stream).and_then(|it| it.link);
-        self.outbox.act(Action::Abort { stream });
+    fn cut(&mut self, now: Now, session: SessionId) {
+        let link = self.adjacencies.neighbour(session).and_then(|it| it.link);
+        self.outbox.act(Action::Abort {
+            stream: session.stream(),
+        });
         self.adjacencies
-            .command(&mut self.attention, now, stream, LinkCommand::Disconnected);
+            .command(&mut self.attention, now, session, LinkCommand::Disconnected);
         self.attend_all(now);
         if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
             link.last_error = None;

@@ -48,12 +48,12 @@ impl Node {
                     .arrivals()
                     .get(prefix.of)
                     .map(|arrival| arrival.origin);
-                if let Some(Origin::Neighbour { stream, transfer }) = origin {
+                if let Some(Origin::Neighbour { session, transfer }) = origin {
                     let octets = prefix.covers;
                     self.adjacencies.command(
                         &mut self.attention,
                         now,
-                        stream,
+                        session,
                         LinkCommand::Acknowledge { transfer, octets },
                     );
                 }

@@ -12,8 +12,8 @@ use dhow_bundle::storage::{BundleKey, Piece, StoreCommand};
 use dhow_bundle::{Header, Now, PayloadVerifier, Refusal};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
+use crate::adjacencies::session_id::SessionId;
 use crate::admission::Admission;
-use crate::driver::StreamId;
 use crate::held::arrivals::Origin;
 use crate::node::Node;
 
@@ -108,7 +108,7 @@ impl Node {
     pub(crate) fn receive(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         transfer: TransferId,
         octets: Bytes,
         ends: Ends,
@@ -116,7 +116,7 @@ impl Node {
         if ends.start && ends.end {
             self.hear_of_sent(now, &octets);
         }
-        let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
         let reception = if ends.start {
@@ -150,7 +150,7 @@ impl Node {
                 ..
             } => self.receive_header(
                 now,
-                (stream, transfer),
+                (session, transfer),
                 (before, announced),
                 octets,
                 ends.end,
@@ -173,25 +173,25 @@ impl Node {
                     self.adjacencies.command(
                         &mut self.attention,
                         now,
-                        stream,
+                        session,
                         LinkCommand::Acknowledge { transfer, octets },
                     );
                 }
             }
             Ok(Some(reception)) => {
-                if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
                     neighbour.receptions.insert(transfer, reception);
                 }
             }
             Ok(None) => {}
-            Err(refused) => self.refuse(now, stream, transfer, refused),
+            Err(refused) => self.refuse(now, session, transfer, refused),
         }
     }
 
     fn receive_header(
         &mut self,
         now: Now,
-        (stream, transfer): (StreamId, TransferId),
+        (session, transfer): (SessionId, TransferId),
         (mut before, announced): (BytesMut, Option<u64>),
         octets: Bytes,
         end: bool,
@@ -205,13 +205,13 @@ impl Node {
         };
         let reading = self
             .adjacencies
-            .neighbour(stream)
+            .neighbour(session)
             .map(|neighbour| neighbour.reading())
             .unwrap_or_default();
         let mut reader = self.held.take_reader();
         let next = match reader.read(&octets, reading) {
             Ok(true) => {
-                let place = (stream, transfer);
+                let place = (session, transfer);
                 self.receive_behind(now, place, reader.header(), announced, (octets, end))
             }
             Ok(false) if end => Err(Refused::not_acceptable(
@@ -240,7 +240,7 @@ impl Node {
     fn receive_behind(
         &mut self,
         now: Now,
-        (stream, transfer): (StreamId, TransferId),
+        (session, transfer): (SessionId, TransferId),
         header: &Header,
         announced: Option<u64>,
         (octets, end): (Bytes, bool),
@@ -252,7 +252,7 @@ impl Node {
             ));
         }
         let arrived = u64::try_from(octets.len()).unwrap_or(u64::MAX);
-        match self.admit(now, stream, header)? {
+        match self.admit(now, session, header)? {
             Admission::Known if end => Ok(Some(Reception::Discard {
                 octets: arrived,
                 taken: true,
@@ -266,14 +266,14 @@ impl Node {
                 taken: true,
             })),
             Admission::New(key) => {
-                let origin = Origin::Neighbour { stream, transfer };
+                let origin = Origin::Neighbour { session, transfer };
                 self.held.begin_arrival(key, origin);
                 if end {
                     self.receive_whole(now, key, header, octets)?;
                     return Ok(None);
                 }
                 self.held
-                    .begin_reactive(&self.adjacencies, now, key, (stream, transfer), header);
+                    .begin_reactive(&self.adjacencies, now, key, (session, transfer), header);
                 self.held.begin_reservation(&self.config, key);
                 let incoming = Incoming {
                     key,

@@ -13,7 +13,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 
 use dhow_bundle::EndpointId;
 
-use crate::driver::StreamId;
+use crate::adjacencies::session_id::SessionId;
 use crate::local::Locality;
 use crate::node::Node;
 use crate::reception::Refused;
@@ -44,7 +44,7 @@ pub(crate) enum Comes<'a> {
     /// An application gives it, for this endpoint.
     Given(&'a EndpointId),
     /// A neighbour brings it over this session, for this endpoint.
-    Over(StreamId, &'a EndpointId),
+    Over(SessionId, &'a EndpointId),
 }
 
 /// Octets of a quota that are for exchanges alone.
@@ -114,13 +114,13 @@ impl Node {
             Comes::FromHere => false,
             Comes::Answer => true,
             Comes::Given(destination) => stays(destination),
-            Comes::Over(stream, destination) => {
-                let neighbour = self.adjacencies.neighbour(stream);
+            Comes::Over(session, destination) => {
+                let neighbour = self.adjacencies.neighbour(session);
                 neighbour.is_some_and(|it| it.in_flight > 0)
                     || stays(destination)
                     || self
                         .forwarding
-                        .choose(&self.held, &self.adjacencies, stream)
+                        .choose(&self.held, &self.adjacencies, session)
                         .is_some()
             }
         }

@@ -7,7 +7,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_link::stream::RefuseReason;
 
-use crate::driver::StreamId;
+use crate::adjacencies::session_id::SessionId;
 use crate::forwarding::copies::CopyEnd;
 use crate::held::retention::State;
 use crate::node::Node;
@@ -19,12 +19,12 @@ impl Node {
     pub(crate) fn come_back(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
         refused: Option<RefuseReason>,
     ) {
         match self.forwarding.copies().router(key) {
-            Some(_) => self.give_back(now, stream, key, retry_delay(refused)),
+            Some(_) => self.give_back(now, session, key, retry_delay(refused)),
             None => self.not_taken(now, key, refused),
         }
     }
@@ -48,14 +48,14 @@ impl Node {
     pub(crate) fn give_back(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
         rest: Option<Duration>,
     ) {
         match rest {
             _ if self.forwarding.copies().router(key).is_some() => {
                 let rest = rest.unwrap_or(Duration::ZERO);
-                self.copy_back(now, stream, key, CopyEnd::Returned(rest));
+                self.copy_back(now, session, key, CopyEnd::Returned(rest));
             }
             Some(duration) => drop(self.retry_after(now, key, duration)),
             None => self.put_back(now, key),
@@ -63,10 +63,10 @@ impl Node {
     }
 
     /// A session is to carry a bundle that may not be intact: it is compared with its checksums first, once nobody reads it.
-    pub(crate) fn verify_for(&mut self, now: Now, stream: StreamId, key: BundleKey) {
+    pub(crate) fn verify_for(&mut self, now: Now, session: SessionId, key: BundleKey) {
         if self
             .forwarding
-            .copy_over(now, stream, key, CopyEnd::Returned(RETRANSMIT_RETRY))
+            .copy_over(now, session, key, CopyEnd::Returned(RETRANSMIT_RETRY))
         {
             self.verify(now, key);
         }

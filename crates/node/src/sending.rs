@@ -9,8 +9,9 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleFlags, FragmentRange, Header, Instant, Now, Reading};
 
+use crate::adjacencies::session_id::SessionId;
 use crate::checksums::Ending;
-use crate::driver::{StreamId, Ticket};
+use crate::driver::Ticket;
 use crate::forwarding::copies::CopyEnd;
 use crate::forwarding::queues::Choice;
 use crate::held::verification::READ_WHOLE_OCTETS;
@@ -42,10 +43,10 @@ pub(crate) struct Outgoing {
 #[derive(Debug)]
 pub(crate) enum PendingRead {
     /// The header blocks (or the whole) of a bundle to send.
-    Send { stream: StreamId, key: BundleKey },
+    Send { session: SessionId, key: BundleKey },
     /// The payload of one fragment to send.
     Fragment {
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
         range: FragmentRange,
     },
@@ -59,17 +60,18 @@ pub(crate) enum PendingRead {
 
 impl Node {
     /// Give a session what it has room for.
-    pub(crate) fn serve(&mut self, now: Now, stream: StreamId) {
+    pub(crate) fn serve(&mut self, now: Now, session: SessionId) {
         let mut last: Option<Choice> = None;
-        self.adjacencies.finish_probe(&mut self.outbox, now, stream);
-        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+        self.adjacencies
+            .finish_probe(&mut self.outbox, now, session);
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
             neighbour.try_again(now.monotonic);
             if neighbour.is_to_be_cleared(now.monotonic) {
-                self.clear_the_way(now, stream);
+                self.clear_the_way(now, session);
             }
         }
         loop {
-            let Some(neighbour) = self.adjacencies.neighbour(stream) else {
+            let Some(neighbour) = self.adjacencies.neighbour(session) else {
                 return;
             };
             if let Some(key) = neighbour.passing {
@@ -78,15 +80,15 @@ impl Node {
                     &mut self.adjacencies,
                     &mut self.attention,
                     now,
-                    stream,
+                    session,
                     key,
                 );
             }
             if !neighbour.has_room(now.monotonic) {
-                return self.adjacencies.note_full(now, stream);
+                return self.adjacencies.note_full(now, session);
             }
             if !self.outbox.has_turn_left() {
-                self.adjacencies.serve(stream);
+                self.adjacencies.serve(session);
                 return;
             }
             if !neighbour.splits.is_empty() {
@@ -94,17 +96,18 @@ impl Node {
                     &mut self.held,
                     &mut self.adjacencies,
                     &mut self.outbox,
-                    stream,
+                    session,
                 );
                 continue;
             }
             last = match last.and_then(|last| {
                 self.forwarding
-                    .follow(&self.held, &self.adjacencies, stream, &last)
+                    .follow(&self.held, &self.adjacencies, session, &last)
             }) {
                 None => {
                     let (choice, stale) =
-                        self.forwarding.weigh(&self.held, &self.adjacencies, stream);
+                        self.forwarding
+                            .weigh(&self.held, &self.adjacencies, session);
                     self.forwarding.refresh(&self.held, stale);
                     choice
                 }
@@ -114,11 +117,11 @@ impl Node {
                 &self.held,
                 &mut self.adjacencies,
                 now,
-                stream,
+                session,
                 last.as_ref(),
             );
             let Some(key) = copy.or(last.map(|choice| choice.key)) else {
-                if self.clear_the_way(now, stream) {
+                if self.clear_the_way(now, session) {
                     continue;
                 }
                 return;
@@ -131,7 +134,7 @@ impl Node {
                     &mut self.held,
                     &self.adjacencies,
                     &mut self.outbox,
-                    stream,
+                    session,
                     key,
                 ),
                 None => self
@@ -139,13 +142,13 @@ impl Node {
                     .dequeue(&mut self.held, &mut self.outbox, key),
             }
             if self.held.is_doubtful(key) {
-                self.verify_for(now, stream, key);
+                self.verify_for(now, session, key);
                 if !self.held.may_verify(key) {
                     return;
                 }
                 continue;
             }
-            self.adjacencies.charge(&self.held, stream, key);
+            self.adjacencies.charge(&self.held, session, key);
             self.adjacencies.watch_paths(now);
             let Some(entry) = self.held.entry(key) else {
                 return;
@@ -156,8 +159,11 @@ impl Node {
                 u64::from(entry.header_octets())
             };
             let extents = entry.extents().part(0, wanted);
-            self.held
-                .read(&mut self.outbox, PendingRead::Send { stream, key }, extents);
+            self.held.read(
+                &mut self.outbox,
+                PendingRead::Send { session, key },
+                extents,
+            );
         }
     }
 
@@ -167,11 +173,18 @@ impl Node {
             return;
         };
         match (pending, octets) {
-            (PendingRead::Send { stream, key }, Some(octets)) => {
-                self.send(now, stream, key, octets)
+            (PendingRead::Send { session, key }, Some(octets)) => {
+                self.send(now, session, key, octets)
             }
-            (PendingRead::Fragment { stream, key, range }, Some(octets)) => {
-                self.transmit_fragment(now, stream, key, range, octets);
+            (
+                PendingRead::Fragment {
+                    session,
+                    key,
+                    range,
+                },
+                Some(octets),
+            ) => {
+                self.transmit_fragment(now, session, key, range, octets);
             }
             (PendingRead::Echo { key }, Some(octets)) => {
                 if !self.reply(now, key, octets) {
@@ -181,14 +194,21 @@ impl Node {
             }
             (PendingRead::Perf { key, at }, Some(octets)) => self.measured(now, key, at, &octets),
             (PendingRead::Advert { key }, Some(octets)) => self.hear(now, key, &octets),
-            (PendingRead::Send { stream, key }, None) => {
+            (PendingRead::Send { session, key }, None) => {
                 let octets = self.held.entry(key).map_or(0, |entry| entry.octets());
-                self.adjacencies.discharge(stream, octets);
-                self.give_back(now, stream, key, Some(RETRANSMIT_RETRY));
+                self.adjacencies.discharge(session, octets);
+                self.give_back(now, session, key, Some(RETRANSMIT_RETRY));
             }
-            (PendingRead::Fragment { stream, key, range }, None) => {
-                self.adjacencies.discharge(stream, range.length);
-                self.settle_fragment(now, stream, key, Some(None));
+            (
+                PendingRead::Fragment {
+                    session,
+                    key,
+                    range,
+                },
+                None,
+            ) => {
+                self.adjacencies.discharge(session, range.length);
+                self.settle_fragment(now, session, key, Some(None));
             }
             (
                 PendingRead::Echo { key }
@@ -202,18 +222,18 @@ impl Node {
     }
 
     /// A bundle's first octets are here: re-encode its header blocks and open the transfer.
-    fn send(&mut self, now: Now, stream: StreamId, key: BundleKey, octets: Bytes) {
+    fn send(&mut self, now: Now, session: SessionId, key: BundleKey, octets: Bytes) {
         let Some(entry) = self.held.entry(key) else {
             return;
         };
         let length = entry.octets();
         if self
             .adjacencies
-            .neighbour(stream)
+            .neighbour(session)
             .is_none_or(|it| it.ending)
         {
-            self.adjacencies.discharge(stream, length);
-            self.give_back(now, stream, key, None);
+            self.adjacencies.discharge(session, length);
+            self.give_back(now, session, key, None);
             return;
         }
         // A bundle that was accepted on reception is read again as leniently as it may have been then.
@@ -221,12 +241,12 @@ impl Node {
         let mut reader = self.forwarding.take_reader();
         let is_read = reader.read(&octets, Reading::Lenient) == Ok(true);
         if is_read && (!whole || reader.header().check_body(&octets).is_ok()) {
-            self.send_behind(now, (stream, key), reader.header(), &octets);
+            self.send_behind(now, (session, key), reader.header(), &octets);
         } else {
-            self.adjacencies.discharge(stream, length);
+            self.adjacencies.discharge(session, length);
             if self
                 .forwarding
-                .copy_over(now, stream, key, CopyEnd::Returned(RETRANSMIT_RETRY))
+                .copy_over(now, session, key, CopyEnd::Returned(RETRANSMIT_RETRY))
             {
                 self.forwarding.enqueue(
                     &mut self.held,
@@ -245,12 +265,12 @@ impl Node {
     fn send_behind(
         &mut self,
         now: Now,
-        (stream, key): (StreamId, BundleKey),
+        (session, key): (SessionId, BundleKey),
         header: &Header,
         octets: &Bytes,
     ) {
         let (Some(entry), Some(neighbour)) =
-            (self.held.entry(key), self.adjacencies.neighbour(stream))
+            (self.held.entry(key), self.adjacencies.neighbour(session))
         else {
             return;
         };
@@ -260,31 +280,31 @@ impl Node {
         let limit = neighbour.policy.fragment_octets;
         let mru = neighbour.transfer_mru();
         let place = (key, header);
-        let edit = (self.held).hop_edit(&self.adjacencies, now, stream, place, None);
+        let edit = (self.held).hop_edit(&self.adjacencies, now, session, place, None);
         let (head, total) = self.forwarding.head(header, &edit);
         let payload = header.payload_octets();
         let resumes = self
             .forwarding
-            .acknowledged_by(&self.adjacencies, stream, key)
+            .acknowledged_by(&self.adjacencies, session, key)
             .is_some();
         let too_large = total > mru || limit.is_some_and(|limit| payload > limit) || resumes;
         if too_large && payload > 1 && !must_not_fragment(header.primary.flags.bits()) {
             if self.held.is_stale(now, key) {
                 // A fragment has a checksum of its own: it would be right for octets that are not.
-                self.adjacencies.discharge(stream, length);
-                return self.verify_for(now, stream, key);
+                self.adjacencies.discharge(session, length);
+                return self.verify_for(now, session, key);
             }
             let overhead = total.saturating_sub(payload);
             self.outbox.counters.resumed += u64::from(resumes);
             let header = Box::new(header.clone());
-            self.begin_split(now, stream, key, header, overhead);
+            self.begin_split(now, session, key, header, overhead);
             return;
         }
         if total > mru {
             // It must not be fragmented, and its header grew past what the peer takes.
-            self.adjacencies.discharge(stream, length);
+            self.adjacencies.discharge(session, length);
             if self.forwarding.copies().router(key).is_some() {
-                return self.copy_back(now, stream, key, CopyEnd::Barred);
+                return self.copy_back(now, session, key, CopyEnd::Barred);
             }
             match planted(Mutant::GrowthIgnored) {
                 true => drop(self.retry_after(now, key, NOT_ACCEPTABLE_RETRY)),
@@ -301,22 +321,22 @@ impl Node {
             begun: now.monotonic,
         };
         let head = Piece::Octets(head);
-        let ending = self.adjacencies.ending(stream, header);
+        let ending = self.adjacencies.ending(session, header);
         if whole {
             let body = octets.slice(header.octets.len().min(octets.len())..);
             let [body, end] = ending.of_octets(body, payload).map(Piece::Octets);
             self.adjacencies.transmit(
                 &mut self.outbox,
                 now,
-                stream,
+                session,
                 outgoing,
                 total,
                 [head, body, end],
             );
         } else if ending == Ending::Bare && self.held.is_stale(now, key) {
             // The peer has no checksum to compare it with.
-            self.adjacencies.discharge(stream, length);
-            self.verify_for(now, stream, key);
+            self.adjacencies.discharge(session, length);
+            self.verify_for(now, session, key);
         } else if let Some(entry) = self.held.entry(key) {
             let from = u64::from(header.header_octets());
             let body = ending.of_extents(&entry.extents(), from, from.saturating_add(payload));
@@ -324,7 +344,7 @@ impl Node {
                 return self.adjacencies.probe(
                     &mut self.outbox,
                     now,
-                    stream,
+                    session,
                     (outgoing, total),
                     head,
                     body,
@@ -332,7 +352,7 @@ impl Node {
             }
             let pieces = core::iter::once(head).chain(body);
             self.adjacencies
-                .transmit(&mut self.outbox, now, stream, outgoing, total, pieces);
+                .transmit(&mut self.outbox, now, session, outgoing, total, pieces);
         }
     }
 }

@@ -45,13 +45,13 @@ impl Node {
             return;
         };
         match arrival.map(|arrival| arrival.origin) {
-            Some(Origin::Neighbour { stream, transfer }) => {
+            Some(Origin::Neighbour { session, transfer }) => {
                 let subject = self
                     .held
                     .reported(&self.config, entry, ReportKind::Received);
                 let id = self.held.told(&mut self.outbox, entry);
                 self.outbox.counters.count_received(now.monotonic, octets);
-                if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
                     neighbour.bundles_received += 1;
                     neighbour.octets_received += octets;
                     if let Some((id, from)) = id.zip(neighbour.peer_id().cloned()) {
@@ -64,7 +64,7 @@ impl Node {
                     &mut self.attention,
                     now,
                     key,
-                    (stream, transfer),
+                    (session, transfer),
                     octets,
                 );
                 if let Some(subject) = subject {
@@ -135,15 +135,15 @@ impl Node {
             return;
         }
         match arrival.origin {
-            Origin::Neighbour { stream, transfer } => {
-                if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+            Origin::Neighbour { session, transfer } => {
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
                     neighbour.receptions.remove(&transfer);
                 }
                 let refused = Refused {
                     reason: RefuseReason::NoResources,
                     why,
                 };
-                self.refuse(now, stream, transfer, refused);
+                self.refuse(now, session, transfer, refused);
             }
             Origin::Client { stream, request } => {
                 self.delivery.transmission_done(

@@ -15,6 +15,7 @@ use crate::adjacencies::datagrams::Datagrams;
 use crate::adjacencies::layer::Layer;
 use crate::adjacencies::links::{self, Tongue, Welcome};
 use crate::adjacencies::neighbour::{Neighbour, session_config};
+use crate::adjacencies::session_id::SessionId;
 use crate::api::ClientSession;
 use crate::api::seam::{ClientCommand, ClientEvent};
 use crate::config::{Enabled, ListenerConfig, ListenerId, UdpPolicy};
@@ -26,13 +27,14 @@ use crate::routing::{Contact, Hop};
 impl Node {
     /// A neighbour's connection is there, or an address from which datagrams may come.
     pub(crate) fn meet(&mut self, now: Now, stream: StreamId, purpose: &Purpose) {
+        let session = SessionId::over(stream);
         let (tongue, link, mut policy) = match *purpose {
             Purpose::Dialled { link: id } => {
                 let Some(link) = self.adjacencies.link_mut(id) else {
                     return;
                 };
                 let policy = link.config.policy.clone();
-                if link.connected(stream) == Welcome::Surplus {
+                if link.connected(session) == Welcome::Surplus {
                     self.outbox.act(Action::Abort { stream });
                     self.outbox.act(Action::Close { stream });
                     return;
@@ -53,7 +55,7 @@ impl Node {
         // it and each bundle in flight), and the store would refuse what is longer than the quota.
         policy.transfer_mru = policy.transfer_mru.min(self.config.quota_octets).max(1);
         let announced = self.held.announced_mru(&self.config, policy.transfer_mru);
-        let session = match tongue {
+        let layer = match tongue {
             Some(Tongue::Udp(udp)) => {
                 // Nobody takes back what has left, so none leaves before it is durable here.
                 policy.cut_through = Enabled::No;
@@ -74,11 +76,11 @@ impl Node {
                 }))
             }
         };
-        let mut neighbour = Neighbour::new(session, (&policy, announced), link, now);
+        let mut neighbour = Neighbour::new(layer, (&policy, announced), link, now);
         if let Purpose::Heard { .. } = purpose {
             neighbour.peer = Some(self.held.endpoints_mut().acquire(&EndpointId::Null));
         }
-        self.adjacencies.welcome(stream, neighbour);
+        self.adjacencies.welcome(session, neighbour);
         self.attention.attend(stream);
         self.attend_all(now);
         self.adjacencies.watch_paths(now);
@@ -90,7 +92,8 @@ impl Node {
             .and_then(|link| self.adjacencies.link(link))
             .is_some_and(|link| link.enabled == Enabled::No);
         if unwanted || self.stage == Stage::ShuttingDown {
-            self.adjacencies.terminate(&mut self.attention, now, stream);
+            self.adjacencies
+                .terminate(&mut self.attention, now, session);
         }
     }
 
@@ -103,14 +106,15 @@ impl Node {
     }
 
     pub(crate) fn handle_octets(&mut self, now: Now, stream: StreamId, octets: Bytes) {
-        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+        let session = SessionId::over(stream);
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
             neighbour.heard = now.monotonic;
             neighbour.session.handle_octets(now, octets);
             if let Some(id) = neighbour.link
                 && self
                     .adjacencies
                     .link_mut(id)
-                    .is_some_and(|link| link.trust(stream))
+                    .is_some_and(|link| link.trust(session))
             {
                 self.adjacencies.stop_dialling(&mut self.outbox, id);
             }
@@ -120,27 +124,28 @@ impl Node {
         self.attention.attend(stream);
     }
 
-    pub(crate) fn secured(&mut self, now: Now, stream: StreamId, identities: PeerIdentities) {
+    pub(crate) fn secured(&mut self, now: Now, session: SessionId, identities: PeerIdentities) {
         self.adjacencies.command(
             &mut self.attention,
             now,
-            stream,
+            session,
             LinkCommand::Secured { identities },
         );
     }
 
-    pub(crate) fn insecure(&mut self, now: Now, stream: StreamId) {
+    pub(crate) fn insecure(&mut self, now: Now, session: SessionId) {
         self.adjacencies
-            .command(&mut self.attention, now, stream, LinkCommand::Insecure);
+            .command(&mut self.attention, now, session, LinkCommand::Insecure);
     }
 
     pub(crate) fn disconnected(&mut self, now: Now, stream: StreamId) {
-        if self.adjacencies.has_neighbour(stream) {
+        let session = SessionId::over(stream);
+        if self.adjacencies.has_neighbour(session) {
             self.adjacencies
-                .command(&mut self.attention, now, stream, LinkCommand::Disconnected);
+                .command(&mut self.attention, now, session, LinkCommand::Disconnected);
             self.attend_all(now);
-            if self.adjacencies.has_neighbour(stream) {
-                self.part(now, stream, DownReason::Disconnected);
+            if self.adjacencies.has_neighbour(session) {
+                self.part(now, session, DownReason::Disconnected);
             }
         } else if self.delivery.has_client(stream) {
             self.delivery.answer(
@@ -152,12 +157,15 @@ impl Node {
             self.attend_all(now);
             self.dismiss(now, stream);
         }
-        self.adjacencies.forget(stream);
+        self.adjacencies.forget(session);
     }
 
     /// Ask for a stream's octets to be written.
     pub(crate) fn flush(&mut self, stream: StreamId) {
-        if !self.adjacencies.flush(&mut self.outbox, stream) {
+        if !self
+            .adjacencies
+            .flush(&mut self.outbox, SessionId::over(stream))
+        {
             self.delivery.flush(&mut self.outbox, stream);
         }
     }
@@ -174,19 +182,20 @@ impl Node {
 
     fn write_octets(&mut self, now: Now, stream: StreamId, limit: usize, out: &mut Gather) {
         let before = out.octets();
-        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+        let session = SessionId::over(stream);
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
             neighbour.session.poll_octets(now, limit, out);
             neighbour.flush_pending = out.octets() > before && neighbour.session.may_have_octets();
             if neighbour.has_moved_on() {
-                self.adjacencies.serve(stream);
+                self.adjacencies.serve(session);
             }
         } else if let Some(client) = self.delivery.client_mut(stream) {
             client.session.poll_octets(now, limit, out);
             client.flush_pending = out.octets() > before;
-        } else if let Some(session) = self.adjacencies.parting_mut(stream) {
-            session.poll_octets(now, limit, out);
+        } else if let Some(parting) = self.adjacencies.parting_mut(session) {
+            parting.poll_octets(now, limit, out);
             if out.octets() == before {
-                self.adjacencies.forget(stream);
+                self.adjacencies.forget(session);
             }
             return;
         }
@@ -202,7 +211,7 @@ impl Node {
     /// False once all that a stream is to write has been given, so that it need not be asked again.
     #[must_use]
     pub fn may_have_octets(&self, stream: StreamId) -> bool {
-        let neighbour = self.adjacencies.neighbour(stream);
+        let neighbour = self.adjacencies.neighbour(SessionId::over(stream));
         neighbour.is_none_or(|neighbour| neighbour.session.may_have_octets())
     }
 
@@ -217,7 +226,7 @@ impl Node {
     /// others give after it.
     #[must_use]
     pub fn takes_octets_within(&self, stream: StreamId, of_clients: u64) -> bool {
-        if let Some(neighbour) = self.adjacencies.neighbour(stream) {
+        if let Some(neighbour) = self.adjacencies.neighbour(SessionId::over(stream)) {
             // Acknowledgments for what this node sends come in here too: a full store queue may hold
             // them back for as long as one flush takes.
             return neighbour.session.wants_octets()
@@ -255,13 +264,14 @@ impl Node {
     /// Carry out what a session says; false when it says nothing.
     pub(crate) fn listen(&mut self, now: Now, stream: StreamId) -> bool {
         let mut happened = false;
-        self.adjacencies.tell_faults(&mut self.outbox, stream);
-        while let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+        let session = SessionId::over(stream);
+        self.adjacencies.tell_faults(&mut self.outbox, session);
+        while let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
             let Some(event) = neighbour.session.poll_event() else {
                 return happened;
             };
             happened = true;
-            self.handle_link_event(now, stream, event);
+            self.handle_link_event(now, session, event);
         }
         while let Some(event) = self
             .delivery
@@ -276,7 +286,7 @@ impl Node {
 
     /// Set a stream's timer to what its session wants.
     pub(crate) fn arm(&mut self, stream: StreamId) {
-        let neighbour = self.adjacencies.rearm(stream);
+        let neighbour = self.adjacencies.rearm(SessionId::over(stream));
         let rearmed = neighbour.or_else(|| self.delivery.rearm(stream, self.config.memory_octets));
         if let Some([wanted, armed]) = rearmed {
             self.attention.rearm(stream, armed, wanted);
@@ -284,7 +294,7 @@ impl Node {
     }
 
     pub(crate) fn stream_timeout(&mut self, now: Now, stream: StreamId) {
-        if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+        if let Some(neighbour) = self.adjacencies.neighbour_mut(SessionId::over(stream)) {
             neighbour.timeout = None;
             neighbour.session.handle_timeout(now);
         } else if let Some(client) = self.delivery.client_mut(stream) {
@@ -294,15 +304,17 @@ impl Node {
         self.attention.attend(stream);
     }
 
-    fn handle_link_event(&mut self, now: Now, stream: StreamId, event: LinkEvent) {
+    fn handle_link_event(&mut self, now: Now, session: SessionId, event: LinkEvent) {
         match event {
-            LinkEvent::StartTls => self.outbox.act(Action::StartTls { stream }),
+            LinkEvent::StartTls => self.outbox.act(Action::StartTls {
+                stream: session.stream(),
+            }),
             LinkEvent::Up(parameters) => {
                 let index = self
                     .held
                     .endpoints_mut()
                     .acquire(parameters.peer.endpoint());
-                let Some(neighbour) = self.adjacencies.neighbour_mut(stream) else {
+                let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
                     return;
                 };
                 let link = neighbour.link;
@@ -315,25 +327,25 @@ impl Node {
                     link.peer = Some(parameters.peer.clone());
                     link.last_error = None;
                 }
-                if self.adjacencies.establish(&parameters.peer, stream) {
+                if self.adjacencies.establish(&parameters.peer, session) {
                     self.forwarding
                         .contact_changed(now, &parameters.peer, Contact::Up);
                 }
-                self.adjacencies.serve(stream);
+                self.adjacencies.serve(session);
                 self.forwarding.wake_sent(
                     &mut self.held,
                     &mut self.adjacencies,
                     &mut self.delivery,
                     &mut self.outbox,
-                    stream,
+                    session,
                 );
                 self.outbox.occurred(Occurrence::SessionUp {
-                    stream,
+                    stream: session.stream(),
                     link,
                     parameters,
                 });
                 self.adjacencies
-                    .supersede(&mut self.attention, &mut self.outbox, now, stream);
+                    .supersede(&mut self.attention, &mut self.outbox, now, session);
             }
             LinkEvent::Segment {
                 transfer,
@@ -344,23 +356,23 @@ impl Node {
             } => {
                 self.receive(
                     now,
-                    stream,
+                    session,
                     transfer,
                     octets,
                     crate::reception::Ends { start, end, length },
                 );
             }
             LinkEvent::Abandoned { transfer, refused } => {
-                self.abandon_reception(now, stream, transfer, refused);
+                self.abandon_reception(now, session, transfer, refused);
             }
             LinkEvent::Unverified { transfer } => {
-                if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
                     neighbour.unverified = Some(transfer);
                 }
             }
             LinkEvent::Acknowledged { .. } => {}
             LinkEvent::ReconnectionDelay { delay } => {
-                let link = self.adjacencies.neighbour(stream).and_then(|it| it.link);
+                let link = self.adjacencies.neighbour(session).and_then(|it| it.link);
                 if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
                     link.postpone(now.monotonic, delay);
                 }
@@ -368,7 +380,7 @@ impl Node {
             LinkEvent::Rejected { reason, message } => {
                 let peer = self
                     .adjacencies
-                    .neighbour(stream)
+                    .neighbour(session)
                     .and_then(|it| it.peer_id());
                 let peer = peer.cloned();
                 self.outbox.occurred(Occurrence::MessageRejected {
@@ -378,21 +390,21 @@ impl Node {
                 });
             }
             LinkEvent::Transmitted { transfer } | LinkEvent::Sent { transfer } => {
-                self.transmitted(now, stream, transfer);
+                self.transmitted(now, session, transfer);
             }
             LinkEvent::Failed {
                 transfer,
                 refused,
                 acknowledged,
-            } => self.failed(now, stream, transfer, (refused, acknowledged)),
+            } => self.failed(now, session, transfer, (refused, acknowledged)),
             LinkEvent::Ending => {
-                if let Some(neighbour) = self.adjacencies.neighbour_mut(stream) {
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
                     neighbour.ending = true;
                 }
                 // Bundles that wait for this session may have another way.
                 self.adjacencies.serve_everybody();
             }
-            LinkEvent::Down(reason) => self.part(now, stream, reason),
+            LinkEvent::Down(reason) => self.part(now, session, reason),
         }
     }
 
@@ -423,8 +435,8 @@ impl Node {
     }
 
     /// A neighbour's session is over: what it had under way is somebody else's again.
-    fn part(&mut self, now: Now, stream: StreamId, reason: DownReason) {
-        let Some(neighbour) = self.adjacencies.neighbour(stream) else {
+    fn part(&mut self, now: Now, session: SessionId, reason: DownReason) {
+        let Some(neighbour) = self.adjacencies.neighbour(session) else {
             return;
         };
         let (link, since, peer) = (
@@ -432,14 +444,16 @@ impl Node {
             neighbour.since,
             neighbour.peer_id().cloned(),
         );
-        let session = neighbour.session.session();
-        let spoken = session.map(|session| (session.version(), session.peer_version()));
+        let tcpcl = neighbour.session.session();
+        let spoken = tcpcl.map(|tcpcl| (tcpcl.version(), tcpcl.peer_version()));
         let transfers: Vec<_> = neighbour.receptions.keys().copied().collect();
         for transfer in transfers {
-            self.abandon_reception(now, stream, transfer, None);
+            self.abandon_reception(now, session, transfer, None);
         }
-        self.return_outgoing(now, stream);
-        self.outbox.act(Action::Close { stream });
+        self.return_outgoing(now, session);
+        self.outbox.act(Action::Close {
+            stream: session.stream(),
+        });
         let said = match spoken {
             Some((version, answered)) => links::told(version, answered, &reason),
             None => reason.to_string(),
@@ -447,7 +461,7 @@ impl Node {
         // A stranger had no session.
         if spoken.is_some() || since.is_some() {
             self.outbox.occurred(Occurrence::SessionDown {
-                stream,
+                stream: session.stream(),
                 link,
                 reason,
             });
@@ -458,26 +472,26 @@ impl Node {
             if let Some((version, answered)) = spoken {
                 link.spoke(version, answered);
             }
-            link.disconnected(now.monotonic, stream, since, jitter);
+            link.disconnected(now.monotonic, session, since, jitter);
         }
         if let Some(peer) = peer
-            && self.adjacencies.separate(&peer, stream)
+            && self.adjacencies.separate(&peer, session)
         {
             self.forwarding.contact_changed(now, &peer, Contact::Down);
         }
         let armed = self
             .adjacencies
-            .neighbour(stream)
+            .neighbour(session)
             .and_then(|neighbour| neighbour.timeout);
-        self.attention.rearm(stream, armed, None);
+        self.attention.rearm(session.stream(), armed, None);
         if let Some(index) = self
             .adjacencies
-            .neighbour(stream)
+            .neighbour(session)
             .and_then(|neighbour| neighbour.peer)
         {
             self.held.endpoints_mut().release(index);
         }
-        self.adjacencies.bid_farewell(stream);
+        self.adjacencies.bid_farewell(session);
         // Another way may be the best one now.
         self.adjacencies.serve_everybody();
     }
@@ -509,9 +523,10 @@ impl Node {
     /// Finish transfers in progress, end all sessions, take nothing new.
     pub(crate) fn shut_down(&mut self, now: Now) {
         self.stage = Stage::ShuttingDown;
-        let streams: Vec<StreamId> = self.adjacencies.neighbours().map(|(it, _)| it).collect();
-        for stream in streams {
-            self.adjacencies.terminate(&mut self.attention, now, stream);
+        let sessions: Vec<SessionId> = self.adjacencies.neighbours().map(|(it, _)| it).collect();
+        for session in sessions {
+            self.adjacencies
+                .terminate(&mut self.attention, now, session);
         }
     }
 

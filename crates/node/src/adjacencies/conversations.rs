@@ -2,18 +2,19 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::datagrams::{Datagrams, EARLY_OCTETS, EARLY_SHARE};
+use crate::adjacencies::session_id::SessionId;
 use crate::attention::Attention;
 use crate::config::Config;
-use crate::driver::{Occurrence, StreamId};
+use crate::driver::Occurrence;
 use crate::outbox::Outbox;
 use bytes::Bytes;
 use dhow_bundle::Now;
 
 impl Adjacencies {
     /// Tell what was wrong with datagrams, and count it and the bundles that this cost.
-    pub(crate) fn tell_faults(&mut self, out: &mut Outbox, stream: StreamId) {
+    pub(crate) fn tell_faults(&mut self, out: &mut Outbox, session: SessionId) {
         while let Some(link) =
-            (self.neighbours.get_mut(&stream)).and_then(|it| it.session.datagrams())
+            (self.neighbours.get_mut(&session)).and_then(|it| it.session.datagrams())
         {
             out.counters.refused += link.take_refused();
             let Some((rule, count)) = link.poll_fault() else {
@@ -21,7 +22,7 @@ impl Adjacencies {
             };
             out.counters.datagram_faults += count;
             out.occurred(Occurrence::DatagramsDropped {
-                stream,
+                stream: session.stream(),
                 rule,
                 count,
             });
@@ -34,17 +35,17 @@ impl Adjacencies {
         attention: &mut Attention,
         config: &Config,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         datagrams: &[Bytes],
     ) {
         let most_octets = EARLY_OCTETS.min(config.memory_octets / EARLY_SHARE);
-        if let Some(neighbour) = self.neighbours.get_mut(&stream)
+        if let Some(neighbour) = self.neighbours.get_mut(&session)
             && let Some(link) = neighbour.session.datagrams()
         {
             neighbour.heard = now.monotonic;
             let of_others = self.early_octets.saturating_sub(neighbour.early_octets);
             link.handle_datagrams(now, datagrams, most_octets.saturating_sub(of_others));
-            attention.attend(stream);
+            attention.attend(session.stream());
         }
     }
 
@@ -53,10 +54,10 @@ impl Adjacencies {
         &mut self,
         attention: &mut Attention,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         datagrams: u64,
     ) {
-        self.converse(attention, stream, |link| link.handle_left(now, datagrams));
+        self.converse(attention, session, |link| link.handle_left(now, datagrams));
     }
 
     /// The path to a neighbour takes no longer datagrams than these.
@@ -64,22 +65,22 @@ impl Adjacencies {
         &mut self,
         attention: &mut Attention,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         octets: u64,
     ) {
-        self.converse(attention, stream, |link| link.narrowed(now, octets));
+        self.converse(attention, session, |link| link.narrowed(now, octets));
     }
 
     pub(crate) fn converse(
         &mut self,
         attention: &mut Attention,
-        stream: StreamId,
+        session: SessionId,
         with: impl FnOnce(&mut Datagrams),
     ) {
-        let neighbour = self.neighbours.get_mut(&stream);
+        let neighbour = self.neighbours.get_mut(&session);
         if let Some(link) = neighbour.and_then(|it| it.session.datagrams()) {
             with(link);
-            attention.attend(stream);
+            attention.attend(session.stream());
         }
     }
 }

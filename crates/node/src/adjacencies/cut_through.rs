@@ -15,14 +15,14 @@ impl Adjacencies {
         passing: CutThroughTransfer,
     ) {
         let CutThroughTransfer {
-            stream, transfer, ..
+            session, transfer, ..
         } = passing;
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.neighbours.get_mut(&session) else {
             return;
         };
         neighbour.stop_cut_through();
-        self.disown_transfer(stream, transfer);
-        self.command(attention, now, stream, LinkCommand::Cancel { transfer });
+        self.disown_transfer(session, transfer);
+        self.command(attention, now, session, LinkCommand::Cancel { transfer });
     }
 }
 

@@ -10,8 +10,9 @@ use dhow_bundle::{Instant, NodeId};
 use dhow_link::stream::{DownReason, TerminateReason};
 use dhow_link::tcpcl::Version;
 
+use crate::adjacencies::session_id::SessionId;
 use crate::config::{DialTime, Enabled, LinkConfig, Protocol, Tls, UdpPolicy};
-use crate::driver::{Carrier, StreamId};
+use crate::driver::Carrier;
 use crate::view::LinkOrigin;
 
 /// Attempts to connect that nothing has answered, beyond the sessions that are missing, at most: an attempt
@@ -58,9 +59,9 @@ pub(crate) struct Link {
     /// Whether a contact with it is on; of links that are dialled at any time it always is.
     pub(crate) contact: Carrier,
     /// Dials and connections under way, established or not.
-    pub(crate) streams: Vec<StreamId>,
+    pub(crate) sessions: Vec<SessionId>,
     /// Those of them that have fallen silent with bundles under way: others are dialled in their place.
-    pub(crate) doubted: Vec<StreamId>,
+    pub(crate) doubted: Vec<SessionId>,
     /// Attempts to connect that nothing has answered.
     pub(crate) dialling: u8,
     /// Sessions wanted beyond the configured number, because one has no time for others.
@@ -93,7 +94,7 @@ impl Link {
             enabled,
             carrier: Carrier::Present,
             contact,
-            streams: Vec::new(),
+            sessions: Vec::new(),
             doubted: Vec::new(),
             dialling: 0,
             relief: 0,
@@ -153,7 +154,7 @@ impl Link {
         if self.enabled == Enabled::No {
             return 0;
         }
-        let sound = self.streams.len().saturating_sub(self.doubted.len());
+        let sound = self.sessions.len().saturating_sub(self.doubted.len());
         let sound = u8::try_from(sound).unwrap_or(u8::MAX);
         (self.config.sessions.max(1))
             .saturating_add(self.relief)
@@ -161,13 +162,13 @@ impl Link {
     }
 
     /// A dial led to a connection; what is to become of it comes back.
-    pub(crate) fn connected(&mut self, stream: StreamId) -> Welcome {
+    pub(crate) fn connected(&mut self, session: SessionId) -> Welcome {
         self.dialling = self.dialling.saturating_sub(1);
         if self.enabled == Enabled::Yes && self.lacking() == 0 {
             return Welcome::Surplus;
         }
         self.relief = 0;
-        self.streams.push(stream);
+        self.sessions.push(session);
         Welcome::Wanted
     }
 
@@ -201,12 +202,12 @@ impl Link {
     pub(crate) fn disconnected(
         &mut self,
         now: Instant,
-        stream: StreamId,
+        session: SessionId,
         since: Option<Instant>,
         jitter: u64,
     ) {
-        self.streams.retain(|&other| other != stream);
-        self.doubted.retain(|&other| other != stream);
+        self.sessions.retain(|&other| other != session);
+        self.doubted.retain(|&other| other != session);
         // Attempts after sessions that lasted are no more frequent for being made at once.
         if since.is_some_and(|since| now - since >= self.longest_delay()) {
             self.failures = 0;
@@ -269,22 +270,22 @@ impl Link {
         }
     }
 
-    /// This stream may never say anything again: dial another beside it.
-    pub(crate) fn doubt(&mut self, now: Instant, stream: StreamId) {
-        if !self.streams.contains(&stream) || self.doubted.contains(&stream) {
+    /// This session may never say anything again: dial another beside it.
+    pub(crate) fn doubt(&mut self, now: Instant, session: SessionId) {
+        if !self.sessions.contains(&session) || self.doubted.contains(&session) {
             return;
         }
-        self.doubted.push(stream);
+        self.doubted.push(session);
         if self.missing() > 0 {
             self.failures = 0;
             self.next_attempt = Some(now);
         }
     }
 
-    /// A stream is alive after all; true when it was doubted.
-    pub(crate) fn trust(&mut self, stream: StreamId) -> bool {
+    /// A session is alive after all; true when it was doubted.
+    pub(crate) fn trust(&mut self, session: SessionId) -> bool {
         let before = self.doubted.len();
-        self.doubted.retain(|&other| other != stream);
+        self.doubted.retain(|&other| other != session);
         self.doubted.len() < before
     }
 
@@ -357,6 +358,7 @@ pub(crate) enum Welcome {
 mod tests {
     use super::*;
     use crate::config::SessionPolicy;
+    use crate::driver::StreamId;
 
     fn link() -> Link {
         Link::new(LinkConfig {
@@ -408,34 +410,40 @@ mod tests {
         link.dials_wanted(Instant::START, 0);
         let now = Instant::START + Duration::from_secs(1);
         assert_eq!(link.dials_wanted(now, 0), 1);
-        assert_eq!(link.connected(StreamId(1)), Welcome::Wanted);
+        assert_eq!(
+            link.connected(SessionId::over(StreamId(1))),
+            Welcome::Wanted
+        );
         assert!(link.is_sated(), "the other attempt is given up");
         assert_eq!(link.next_attempt, None);
-        assert_eq!(link.connected(StreamId(2)), Welcome::Surplus);
-        assert_eq!(link.streams, [StreamId(1)]);
+        assert_eq!(
+            link.connected(SessionId::over(StreamId(2))),
+            Welcome::Surplus
+        );
+        assert_eq!(link.sessions, [SessionId::over(StreamId(1))]);
     }
 
     #[test]
     fn a_session_that_lasted_is_followed_by_an_attempt_at_once() {
         let mut link = link();
         link.dials_wanted(Instant::START, 0);
-        link.connected(StreamId(1));
+        link.connected(SessionId::over(StreamId(1)));
         link.is_sated();
         let now = Instant::START + Duration::from_secs(1);
-        link.disconnected(now, StreamId(1), Some(Instant::START), 0);
+        link.disconnected(now, SessionId::over(StreamId(1)), Some(Instant::START), 0);
         assert_eq!(link.dials_wanted(now, 0), 1);
     }
 
     #[test]
-    fn a_doubted_stream_is_dialled_beside_until_it_speaks() {
+    fn a_doubted_session_is_dialled_beside_until_it_speaks() {
         let mut link = link();
         link.dials_wanted(Instant::START, 0);
-        link.connected(StreamId(1));
+        link.connected(SessionId::over(StreamId(1)));
         link.is_sated();
         let now = Instant::START + Duration::from_secs(9);
-        link.doubt(now, StreamId(1));
+        link.doubt(now, SessionId::over(StreamId(1)));
         assert_eq!(link.dials_wanted(now, 0), 1);
-        assert!(link.trust(StreamId(1)));
+        assert!(link.trust(SessionId::over(StreamId(1))));
         assert!(link.is_sated());
         assert_eq!(link.next_attempt, None);
     }
@@ -460,9 +468,9 @@ mod tests {
         let mut now = Instant::START;
         for number in 0..6 {
             link.dials_wanted(now, 0);
-            link.connected(StreamId(number));
+            link.connected(SessionId::over(StreamId(number)));
             link.is_sated();
-            link.disconnected(now, StreamId(number), Some(now), 0);
+            link.disconnected(now, SessionId::over(StreamId(number)), Some(now), 0);
             now = link.next_attempt.expect("it waits");
         }
         assert!(now - Instant::START >= Duration::from_millis(1_550));
@@ -533,15 +541,20 @@ mod tests {
         ] {
             let mut link = link();
             link.dials_wanted(Instant::START, 0);
-            link.connected(StreamId(1));
+            link.connected(SessionId::over(StreamId(1)));
             link.is_sated();
             link.postpone(Instant::START, asked);
-            link.disconnected(Instant::START, StreamId(1), None, 0);
+            link.disconnected(Instant::START, SessionId::over(StreamId(1)), None, 0);
             let waited = link.next_attempt.expect("it waits") - Instant::START;
             assert_eq!(waited.as_millis(), waited_ms);
             link.dials_wanted(Instant::START + waited, 0);
-            link.connected(StreamId(2));
-            link.disconnected(Instant::START + waited, StreamId(2), None, 0);
+            link.connected(SessionId::over(StreamId(2)));
+            link.disconnected(
+                Instant::START + waited,
+                SessionId::over(StreamId(2)),
+                None,
+                0,
+            );
             let at = Instant::START + waited + Duration::from_millis(100);
             assert!(link.is_due(at), "it is asked once");
         }

@@ -10,6 +10,7 @@ pub(crate) mod links;
 pub(crate) mod neighbour;
 pub(crate) mod paths;
 pub(crate) mod probing;
+pub(crate) mod session_id;
 pub(crate) mod transfer_mru;
 pub(crate) mod window;
 
@@ -39,8 +40,9 @@ use dhow_link::tcpcl::Session;
 use crate::adjacencies::links::Link;
 use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::paths::IdlePaths;
+use crate::adjacencies::session_id::SessionId;
 use crate::config::Config;
-use crate::driver::{Action, StreamId};
+use crate::driver::Action;
 use crate::outbox::Outbox;
 use crate::planned;
 use crate::sending::Outgoing;
@@ -53,15 +55,15 @@ const LINKS_BOUND: usize = 4_096;
 /// All neighbours.
 pub(crate) struct Adjacencies {
     links: Vec<Link>,
-    neighbours: BTreeMap<StreamId, Box<Neighbour>>,
+    neighbours: BTreeMap<SessionId, Box<Neighbour>>,
     /// Established sessions by their peer.
-    peers: BTreeMap<NodeId, BTreeSet<StreamId>>,
+    peers: BTreeMap<NodeId, BTreeSet<SessionId>>,
     /// Sessions that are over and may still have last octets to write.
-    parting: BTreeMap<StreamId, Box<Session>>,
+    parting: BTreeMap<SessionId, Box<Session>>,
     /// Sessions that may have room for a bundle.
-    to_serve: BTreeSet<StreamId>,
+    to_serve: BTreeSet<SessionId>,
     /// When sessions whose peer is out of resources are tried again.
-    pauses: BTreeSet<(Instant, StreamId)>,
+    pauses: BTreeSet<(Instant, SessionId)>,
     /// When the network, which has just changed, is looked at.
     settles: Option<Instant>,
     /// When the paths of sessions are looked at.
@@ -76,8 +78,8 @@ pub(crate) struct Adjacencies {
 impl Adjacencies {
     /// Neighbours by their connections and conversations, in order.
     #[inline]
-    pub(crate) fn neighbours(&self) -> impl Iterator<Item = (StreamId, &Neighbour)> {
-        (self.neighbours.iter()).map(|(&stream, neighbour)| (stream, neighbour.as_ref()))
+    pub(crate) fn neighbours(&self) -> impl Iterator<Item = (SessionId, &Neighbour)> {
+        (self.neighbours.iter()).map(|(&session, neighbour)| (session, neighbour.as_ref()))
     }
 
     /// Connections and conversations with neighbours.
@@ -88,24 +90,24 @@ impl Adjacencies {
 
     /// A connection or conversation has begun.
     #[inline]
-    pub(crate) fn welcome(&mut self, stream: StreamId, neighbour: Neighbour) {
-        self.neighbours.insert(stream, Box::new(neighbour));
+    pub(crate) fn welcome(&mut self, session: SessionId, neighbour: Neighbour) {
+        self.neighbours.insert(session, Box::new(neighbour));
     }
 
     /// A session is established; true when it is the first with its peer.
-    pub(crate) fn establish(&mut self, peer: &NodeId, stream: StreamId) -> bool {
+    pub(crate) fn establish(&mut self, peer: &NodeId, session: SessionId) -> bool {
         let sessions = self.peers.entry(peer.clone()).or_default();
         let is_first = sessions.is_empty();
-        sessions.insert(stream);
+        sessions.insert(session);
         is_first
     }
 
     /// An established session is over; true when it was the last with its peer.
-    pub(crate) fn separate(&mut self, peer: &NodeId, stream: StreamId) -> bool {
+    pub(crate) fn separate(&mut self, peer: &NodeId, session: SessionId) -> bool {
         let Some(sessions) = self.peers.get_mut(peer) else {
             return false;
         };
-        sessions.remove(&stream);
+        sessions.remove(&session);
         let is_last = sessions.is_empty();
         if is_last {
             self.peers.remove(peer);
@@ -114,27 +116,27 @@ impl Adjacencies {
     }
 
     /// A neighbour is gone. Its session may still have last octets to write: it stays until the driver reports the end.
-    pub(crate) fn bid_farewell(&mut self, stream: StreamId) {
-        self.to_serve.remove(&stream);
-        let Some(neighbour) = self.neighbours.remove(&stream) else {
+    pub(crate) fn bid_farewell(&mut self, session: SessionId) {
+        self.to_serve.remove(&session);
+        let Some(neighbour) = self.neighbours.remove(&session) else {
             return;
         };
         self.early_octets = self.early_octets.saturating_sub(neighbour.early_octets);
-        if let Layer::Stream(session) = neighbour.session {
-            self.parting.insert(stream, session);
+        if let Layer::Stream(it) = neighbour.session {
+            self.parting.insert(session, it);
         }
     }
 
     /// The session of a connection, which is over and may still have last octets to write.
     #[inline]
-    pub(crate) fn parting_mut(&mut self, stream: StreamId) -> Option<&mut Session> {
-        self.parting.get_mut(&stream).map(Box::as_mut)
+    pub(crate) fn parting_mut(&mut self, session: SessionId) -> Option<&mut Session> {
+        self.parting.get_mut(&session).map(Box::as_mut)
     }
 
     /// A connection has nothing left to write, or has ended.
     #[inline]
-    pub(crate) fn forget(&mut self, stream: StreamId) {
-        self.parting.remove(&stream);
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        self.parting.remove(&session);
     }
 
     /// Whether a session that is over may still have last octets to write.
@@ -145,8 +147,8 @@ impl Adjacencies {
     }
 
     /// Count what a neighbour keeps of datagrams that came early; then its session's timer: as it wants it, and as it was set.
-    pub(crate) fn rearm(&mut self, stream: StreamId) -> Option<[Option<Instant>; 2]> {
-        let neighbour = self.neighbours.get_mut(&stream)?;
+    pub(crate) fn rearm(&mut self, session: SessionId) -> Option<[Option<Instant>; 2]> {
+        let neighbour = self.neighbours.get_mut(&session)?;
         let early_octets = neighbour.session.early_octets();
         let before = core::mem::replace(&mut neighbour.early_octets, early_octets);
         self.early_octets = self.early_octets.saturating_add(early_octets) - before;
@@ -178,29 +180,29 @@ impl Adjacencies {
     }
 
     /// The sessions over a hop, also those that end.
-    pub(crate) fn streams_over<'a>(
+    pub(crate) fn session_ids_over<'a>(
         &'a self,
         hop: &Hop,
-    ) -> impl Iterator<Item = StreamId> + use<'a> {
+    ) -> impl Iterator<Item = SessionId> + use<'a> {
         let (link, peer) = match hop {
             Hop::Link(link) => (self.link(*link), None),
             Hop::Peer(peer) => (None, self.peers.get(peer)),
         };
-        let streams = link.into_iter().flat_map(|link| &link.streams);
-        streams.chain(peer.into_iter().flatten()).copied()
+        let sessions = link.into_iter().flat_map(|link| &link.sessions);
+        sessions.chain(peer.into_iter().flatten()).copied()
     }
 
     /// A bundle waits for a hop: its sessions may have room.
     pub(crate) fn serve_hop(&mut self, hop: &Hop) {
-        let streams = match hop {
+        let sessions = match hop {
             Hop::Link(LinkId(link)) => {
                 let link = usize::try_from(*link).ok();
                 let link = link.and_then(|link| self.links.get(link));
-                return (self.to_serve).extend(link.into_iter().flat_map(|link| &link.streams));
+                return (self.to_serve).extend(link.into_iter().flat_map(|link| &link.sessions));
             }
             Hop::Peer(peer) => self.peers.get(peer),
         };
-        self.to_serve.extend(streams.into_iter().flatten());
+        self.to_serve.extend(sessions.into_iter().flatten());
     }
 
     /// A bundle waits that any peer may get.
@@ -211,23 +213,23 @@ impl Adjacencies {
 
     /// A session that may have room for a bundle; it is looked at.
     #[inline]
-    pub(crate) fn next_to_serve(&mut self) -> Option<StreamId> {
+    pub(crate) fn next_to_serve(&mut self) -> Option<SessionId> {
         self.to_serve.pop_first()
     }
 
     /// Serve a session again at this instant.
     #[inline]
-    pub(crate) fn pause(&mut self, stream: StreamId, until: Instant) {
-        self.pauses.insert((until, stream));
+    pub(crate) fn pause(&mut self, session: SessionId, until: Instant) {
+        self.pauses.insert((until, session));
     }
 
     /// Serve the sessions whose pause is over.
     pub(crate) fn end_pauses(&mut self, now: Now) {
-        while let Some(&(at, stream)) = self.pauses.first()
+        while let Some(&(at, session)) = self.pauses.first()
             && at <= now.monotonic
         {
-            self.pauses.remove(&(at, stream));
-            self.serve(stream);
+            self.pauses.remove(&(at, session));
+            self.serve(session);
         }
     }
 
@@ -261,26 +263,26 @@ impl Adjacencies {
 
     /// The neighbour of a connection or conversation.
     #[inline]
-    pub(crate) fn neighbour(&self, stream: StreamId) -> Option<&Neighbour> {
-        self.neighbours.get(&stream).map(Box::as_ref)
+    pub(crate) fn neighbour(&self, session: SessionId) -> Option<&Neighbour> {
+        self.neighbours.get(&session).map(Box::as_ref)
     }
 
     /// As [`Self::neighbour`], to change it.
     #[inline]
-    pub(crate) fn neighbour_mut(&mut self, stream: StreamId) -> Option<&mut Neighbour> {
-        self.neighbours.get_mut(&stream).map(Box::as_mut)
+    pub(crate) fn neighbour_mut(&mut self, session: SessionId) -> Option<&mut Neighbour> {
+        self.neighbours.get_mut(&session).map(Box::as_mut)
     }
 
     /// Whether a connection or conversation is with a neighbour.
     #[inline]
-    pub(crate) fn has_neighbour(&self, stream: StreamId) -> bool {
-        self.neighbours.contains_key(&stream)
+    pub(crate) fn has_neighbour(&self, session: SessionId) -> bool {
+        self.neighbours.contains_key(&session)
     }
 
     /// A session may have room for a bundle: look for one at the end of the turn.
     #[inline]
-    pub(crate) fn serve(&mut self, stream: StreamId) {
-        self.to_serve.insert(stream);
+    pub(crate) fn serve(&mut self, session: SessionId) {
+        self.to_serve.insert(session);
     }
 
     pub(crate) fn new(config: &Config) -> Self {
@@ -300,15 +302,17 @@ impl Adjacencies {
     }
 
     /// Ask for a neighbour's octets to be written, once until they are, if there may be any: most of what comes over a session that
-    /// carries no bundle asks for no answer. False where the stream is no neighbour's.
-    pub(crate) fn flush(&mut self, out: &mut Outbox, stream: StreamId) -> bool {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+    /// carries no bundle asks for no answer. False where the session is no neighbour's.
+    pub(crate) fn flush(&mut self, out: &mut Outbox, session: SessionId) -> bool {
+        let Some(neighbour) = self.neighbours.get_mut(&session) else {
             return false;
         };
         if neighbour.session.may_have_octets()
             && !core::mem::replace(&mut neighbour.flush_pending, true)
         {
-            out.act(Action::Flush { stream });
+            out.act(Action::Flush {
+                stream: session.stream(),
+            });
         }
         true
     }
@@ -322,20 +326,20 @@ impl Adjacencies {
     }
 
     #[inline]
-    pub(crate) fn session_keeps_sent(&self, stream: StreamId) -> bool {
-        let neighbour = self.neighbours.get(&stream);
+    pub(crate) fn session_keeps_sent(&self, session: SessionId) -> bool {
+        let neighbour = self.neighbours.get(&session);
         neighbour.is_some_and(|it| it.session.keeps_sent()) && !planted(Mutant::KeptIsForgotten)
     }
 
     /// The fate of a transfer matters no more.
-    pub(crate) fn disown_transfer(&mut self, stream: StreamId, transfer: TransferId) {
-        let mut neighbour = self.neighbours.get_mut(&stream);
+    pub(crate) fn disown_transfer(&mut self, session: SessionId, transfer: TransferId) {
+        let mut neighbour = self.neighbours.get_mut(&session);
         let outgoing = neighbour.as_mut().and_then(|it| it.closed(transfer));
         let octets = outgoing.map_or(0, |outgoing| outgoing.octets);
         if let Some(neighbour) = neighbour {
             neighbour.window.lost(octets);
         }
-        self.discharge(stream, octets);
+        self.discharge(session, octets);
     }
 
     /// A hop by the name of a link, or by the ID of a node to which any session will do.
@@ -348,10 +352,10 @@ impl Adjacencies {
     }
 
     /// A session has no room for another bundle.
-    pub(crate) fn note_full(&mut self, now: Now, stream: StreamId) {
-        let neighbour = self.neighbours.get_mut(&stream);
+    pub(crate) fn note_full(&mut self, now: Now, session: SessionId) {
+        let neighbour = self.neighbours.get_mut(&session);
         if let Some(at) = neighbour.and_then(|it| it.note_full(now.monotonic)) {
-            self.pauses.insert((at, stream));
+            self.pauses.insert((at, session));
         }
     }
 
@@ -370,27 +374,27 @@ impl Adjacencies {
             Hop::Link(link) => (self.link(*link), None),
             Hop::Peer(peer) => (None, self.peers.get(peer)),
         };
-        let streams = link.into_iter().flat_map(|link| &link.streams);
-        let streams = streams.chain(peer.into_iter().flatten());
-        let sessions = streams.filter_map(|stream| self.neighbours.get(stream).map(Box::as_ref));
+        let sessions = link.into_iter().flat_map(|link| &link.sessions);
+        let sessions = sessions.chain(peer.into_iter().flatten());
+        let sessions = sessions.filter_map(|session| self.neighbours.get(session).map(Box::as_ref));
         sessions.filter(|it| it.parameters.is_some() && !it.ending)
     }
 
-    pub(crate) fn charge(&mut self, held: &Held, stream: StreamId, key: BundleKey) {
+    pub(crate) fn charge(&mut self, held: &Held, session: SessionId, key: BundleKey) {
         let octets = held.entry(key).map_or(0, |entry| entry.octets());
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.neighbours.get_mut(&session) {
             neighbour.in_flight += 1;
             neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_add(octets);
         }
     }
 
-    pub(crate) fn discharge(&mut self, stream: StreamId, octets: u64) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+    pub(crate) fn discharge(&mut self, session: SessionId, octets: u64) {
+        if let Some(neighbour) = self.neighbours.get_mut(&session) {
             if !planted(Mutant::WindowLeaks) {
                 neighbour.in_flight = neighbour.in_flight.saturating_sub(1);
             }
             neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_sub(octets);
-            self.to_serve.insert(stream);
+            self.to_serve.insert(session);
         }
     }
 
@@ -399,17 +403,17 @@ impl Adjacencies {
         &mut self,
         out: &mut Outbox,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         outgoing: Outgoing,
         length: u64,
         pieces: impl IntoIterator<Item = Piece>,
     ) -> Option<TransferId> {
-        let transfer = self.open_transfer(now, stream, outgoing, length)?;
-        let neighbour = self.neighbours.get_mut(&stream)?;
+        let transfer = self.open_transfer(now, session, outgoing, length)?;
+        let neighbour = self.neighbours.get_mut(&session)?;
         for octets in pieces {
             neighbour.command(now, LinkCommand::Supply { transfer, octets });
         }
-        self.flush(out, stream);
+        self.flush(out, session);
         Some(transfer)
     }
 
@@ -417,11 +421,11 @@ impl Adjacencies {
     pub(crate) fn open_transfer(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         outgoing: Outgoing,
         length: u64,
     ) -> Option<TransferId> {
-        let neighbour = self.neighbours.get_mut(&stream)?;
+        let neighbour = self.neighbours.get_mut(&session)?;
         let transfer = TransferId(neighbour.next_transfer);
         neighbour.next_transfer += if planted(Mutant::TransferNumbersSkip) {
             2
@@ -435,8 +439,8 @@ impl Adjacencies {
     }
 
     #[inline]
-    pub(crate) fn peer_of(&self, stream: StreamId) -> Option<NodeId> {
-        self.neighbours.get(&stream)?.peer_id().cloned()
+    pub(crate) fn peer_of(&self, session: SessionId) -> Option<NodeId> {
+        self.neighbours.get(&session)?.peer_id().cloned()
     }
 
     /// Give a session a command; what follows from it is carried out once the event that led to it has been handled.
@@ -444,12 +448,12 @@ impl Adjacencies {
         &mut self,
         attention: &mut Attention,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         command: LinkCommand,
     ) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+        if let Some(neighbour) = self.neighbours.get_mut(&session) {
             neighbour.command(now, command);
-            attention.attend(stream);
+            attention.attend(session.stream());
         }
     }
 
@@ -459,18 +463,19 @@ impl Adjacencies {
             .neighbours
             .iter()
             .filter(|(_, neighbour)| neighbour.parameters.is_some());
-        self.to_serve.extend(established.map(|(&stream, _)| stream));
+        self.to_serve
+            .extend(established.map(|(&session, _)| session));
     }
 
     /// End a neighbour's session in order.
-    pub(crate) fn terminate(&mut self, attention: &mut Attention, now: Now, stream: StreamId) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+    pub(crate) fn terminate(&mut self, attention: &mut Attention, now: Now, session: SessionId) {
+        if let Some(neighbour) = self.neighbours.get_mut(&session) {
             neighbour.ending = true;
         }
         self.command(
             attention,
             now,
-            stream,
+            session,
             LinkCommand::Terminate {
                 reason: TerminateReason::Unknown,
             },

@@ -2,9 +2,10 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::{IfLost, Neighbour};
+use crate::adjacencies::session_id::SessionId;
 use crate::attention::Attention;
 use crate::config::LinkId;
-use crate::driver::{Action, Carrier, StreamId};
+use crate::driver::{Action, Carrier};
 use crate::outbox::Outbox;
 use crate::paths::CHECK_INTERVAL;
 use crate::paths::SETTLING;
@@ -78,16 +79,18 @@ impl Adjacencies {
             .iter()
             .filter(|(_, it)| it.needs_path() && it.is_quiet(now.monotonic))
             .filter(|(_, it)| if_lost == IfLost::Cut || self.is_asked_about(it));
-        let streams: Vec<StreamId> = quiet.map(|(&stream, _)| stream).collect();
-        for stream in streams {
-            self.check_path(out, stream, if_lost);
+        let sessions: Vec<SessionId> = quiet.map(|(&session, _)| session).collect();
+        for session in sessions {
+            self.check_path(out, session, if_lost);
         }
     }
 
-    pub(crate) fn check_path(&mut self, out: &mut Outbox, stream: StreamId, if_lost: IfLost) {
-        if let Some(neighbour) = self.neighbours.get_mut(&stream) {
+    pub(crate) fn check_path(&mut self, out: &mut Outbox, session: SessionId, if_lost: IfLost) {
+        if let Some(neighbour) = self.neighbours.get_mut(&session) {
             neighbour.if_lost = if_lost;
-            out.act(Action::CheckPath { stream });
+            out.act(Action::CheckPath {
+                stream: session.stream(),
+            });
         }
     }
 
@@ -97,38 +100,38 @@ impl Adjacencies {
         attention: &mut Attention,
         out: &mut Outbox,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
     ) {
-        let Some(neighbour) = self.neighbours.get(&stream) else {
+        let Some(neighbour) = self.neighbours.get(&session) else {
             return;
         };
         if let Some(link) = neighbour.link {
             let doubted = self.link(link).map(|it| it.doubted.clone());
-            for stream in doubted.unwrap_or_default() {
-                self.check_path(out, stream, IfLost::Cut);
+            for session in doubted.unwrap_or_default() {
+                self.check_path(out, session, IfLost::Cut);
             }
             self.retire(attention, now, link);
             return;
         }
-        let siblings: Vec<StreamId> = self.siblings(stream).collect();
+        let siblings: Vec<SessionId> = self.siblings(session).collect();
         for sibling in siblings {
             self.check_path(out, sibling, IfLost::Cut);
         }
     }
 
     /// Other established sessions with the same peer that it dialled, as this one.
-    pub(crate) fn siblings(&self, stream: StreamId) -> impl Iterator<Item = StreamId> {
+    pub(crate) fn siblings(&self, session: SessionId) -> impl Iterator<Item = SessionId> {
         let peer = self
             .neighbours
-            .get(&stream)
+            .get(&session)
             .and_then(|neighbour| neighbour.peer_id());
-        let streams = peer.and_then(|peer| self.peers.get(peer));
-        streams
+        let sessions = peer.and_then(|peer| self.peers.get(peer));
+        sessions
             .into_iter()
             .flatten()
             .copied()
             .filter(move |&other| {
-                other != stream
+                other != session
                     && self
                         .neighbours
                         .get(&other)
@@ -137,9 +140,9 @@ impl Adjacencies {
     }
 
     /// True when a session that has said something more recently can take what this one has under way.
-    pub(crate) fn has_sibling(&self, stream: StreamId) -> bool {
-        let heard = self.neighbours.get(&stream).map(|it| it.heard);
-        self.siblings(stream).any(|other| {
+    pub(crate) fn has_sibling(&self, session: SessionId) -> bool {
+        let heard = self.neighbours.get(&session).map(|it| it.heard);
+        self.siblings(session).any(|other| {
             self.neighbours
                 .get(&other)
                 .is_some_and(|it| !it.ending && Some(it.heard) > heard)
@@ -147,18 +150,18 @@ impl Adjacencies {
     }
 
     /// Established sessions of a link that nothing speaks against, the oldest first.
-    pub(crate) fn sound_sessions(&self, id: LinkId) -> Vec<StreamId> {
+    pub(crate) fn sound_sessions(&self, id: LinkId) -> Vec<SessionId> {
         let Some(link) = self.link(id) else {
             return Vec::new();
         };
-        let is_sound = |stream: &&StreamId| {
-            !link.doubted.contains(stream)
+        let is_sound = |session: &&SessionId| {
+            !link.doubted.contains(session)
                 && self
                     .neighbours
-                    .get(stream)
+                    .get(session)
                     .is_some_and(|it| it.parameters.is_some() && !it.ending)
         };
-        link.streams.iter().filter(is_sound).copied().collect()
+        link.sessions.iter().filter(is_sound).copied().collect()
     }
 
     pub(crate) fn has_all_sessions(&self, id: LinkId) -> bool {
@@ -175,13 +178,13 @@ impl Adjacencies {
         let sound = self.sound_sessions(id);
         let surplus = sound.len().saturating_sub(sessions);
         // First those for whose bundle, which still comes in, others would have to wait.
-        let is_busy = |stream: &StreamId| {
-            let neighbour = self.neighbours.get(stream);
+        let is_busy = |session: &SessionId| {
+            let neighbour = self.neighbours.get(session);
             neighbour.is_some_and(|neighbour| neighbour.queueing.is_some())
         };
         let (busy, free): (Vec<_>, Vec<_>) = sound.into_iter().partition(is_busy);
-        for stream in busy.into_iter().chain(free).take(surplus) {
-            self.terminate(attention, now, stream);
+        for session in busy.into_iter().chain(free).take(surplus) {
+            self.terminate(attention, now, session);
         }
     }
 
@@ -232,13 +235,13 @@ impl Adjacencies {
 
     /// Nothing leads to a link's neighbour.
     fn lose_way(&mut self, attention: &mut Attention, out: &mut Outbox, now: Now, id: LinkId) {
-        let streams = self.link(id).map(|link| link.streams.clone());
+        let sessions = self.link(id).map(|link| link.sessions.clone());
         self.stop_dialling(out, id);
         // Datagrams would leave for nowhere, and their bundles with them.
-        for stream in streams.into_iter().flatten() {
-            let neighbour = self.neighbours.get(&stream);
+        for session in sessions.into_iter().flatten() {
+            let neighbour = self.neighbours.get(&session);
             if neighbour.is_some_and(|it| it.session.is_datagrams()) {
-                self.command(attention, now, stream, LinkCommand::Disconnected);
+                self.command(attention, now, session, LinkCommand::Disconnected);
             }
         }
     }

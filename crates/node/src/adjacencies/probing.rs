@@ -16,7 +16,8 @@ use dhow_bundle::{Instant, Now};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::adjacencies::neighbour::{FULL_PAUSE, Neighbour, Trial};
-use crate::driver::{Occurrence, StreamId};
+use crate::adjacencies::session_id::SessionId;
+use crate::driver::Occurrence;
 use crate::sending::Outgoing;
 
 /// Time for which a payload waits for a refusal before the peer's own time for one is known.
@@ -58,21 +59,21 @@ impl Adjacencies {
         &mut self,
         out: &mut Outbox,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         (outgoing, total): (Outgoing, u64),
         head: Piece,
         body: Vec<Piece>,
     ) {
         // Others may have been on their way here from the store when the peer said that it is full. They go out in order, so that the
         // one before does not wait for its refusal any more.
-        let before = self.neighbours.get_mut(&stream);
+        let before = self.neighbours.get_mut(&session);
         if let Some(before) = before.and_then(|it| it.probe.take()) {
-            self.supply_rest(out, now, stream, before);
+            self.supply_rest(out, now, session, before);
         }
-        let Some(transfer) = self.transmit(out, now, stream, outgoing, total, [head]) else {
+        let Some(transfer) = self.transmit(out, now, session, outgoing, total, [head]) else {
             return;
         };
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.neighbours.get_mut(&session) else {
             return;
         };
         let [shortest, longest] = WAITS;
@@ -86,12 +87,12 @@ impl Adjacencies {
             since: now.monotonic,
             until,
         });
-        self.pauses.insert((until, stream));
+        self.pauses.insert((until, session));
     }
 
     /// Nothing was said against a bundle whose header was sent: what follows it goes, too.
-    pub(crate) fn finish_probe(&mut self, out: &mut Outbox, now: Now, stream: StreamId) {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+    pub(crate) fn finish_probe(&mut self, out: &mut Outbox, now: Now, session: SessionId) {
+        let Some(neighbour) = self.neighbours.get_mut(&session) else {
             return;
         };
         let Some(probe) = neighbour
@@ -100,37 +101,37 @@ impl Adjacencies {
         else {
             return;
         };
-        self.supply_rest(out, now, stream, probe);
+        self.supply_rest(out, now, session, probe);
     }
 
     pub(crate) fn supply_rest(
         &mut self,
         out: &mut Outbox,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         probe: Probe,
     ) {
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.neighbours.get_mut(&session) else {
             return;
         };
         let transfer = probe.transfer;
         for octets in probe.body {
             neighbour.command(now, LinkCommand::Supply { transfer, octets });
         }
-        self.flush(out, stream);
+        self.flush(out, session);
     }
 
     /// Other sessions to the peer of this one.
-    pub(crate) fn others(&self, stream: StreamId) -> Vec<StreamId> {
-        let peer = self.neighbours.get(&stream).and_then(|it| it.peer_id());
-        let streams = peer.and_then(|peer| self.peers.get(peer));
-        let all = streams.into_iter().flatten().copied();
-        all.filter(|&other| other != stream).collect()
+    pub(crate) fn others(&self, session: SessionId) -> Vec<SessionId> {
+        let peer = self.neighbours.get(&session).and_then(|it| it.peer_id());
+        let sessions = peer.and_then(|peer| self.peers.get(peer));
+        let all = sessions.into_iter().flatten().copied();
+        all.filter(|&other| other != session).collect()
     }
 
     /// A peer has no resources: one session tries whether that is so, the others wait for what comes of it, until then at most.
-    pub(crate) fn hold_others(&mut self, stream: StreamId, until: Instant) {
-        for other in self.others(stream) {
+    pub(crate) fn hold_others(&mut self, session: SessionId, until: Instant) {
+        for other in self.others(session) {
             if let Some(neighbour) = self.neighbours.get_mut(&other)
                 && neighbour.paused_until.is_none_or(|paused| paused < until)
             {
@@ -142,8 +143,8 @@ impl Adjacencies {
     }
 
     /// A peer that had no resources has taken a bundle: all sessions try.
-    pub(crate) fn try_others(&mut self, stream: StreamId) {
-        for other in self.others(stream) {
+    pub(crate) fn try_others(&mut self, session: SessionId) {
+        for other in self.others(session) {
             if let Some(neighbour) = self.neighbours.get_mut(&other)
                 && neighbour.trial == Some(Trial::ONE)
             {
@@ -159,7 +160,7 @@ impl Adjacencies {
         held: &mut Held,
         out: &mut Outbox,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
         reason: RefuseReason,
     ) {
@@ -173,7 +174,7 @@ impl Adjacencies {
         let entry = held.entry(key);
         let octets = entry.map_or(0, |entry| entry.octets());
         let id = entry.map(|entry| held.bundle_id(entry));
-        let Some(neighbour) = self.neighbours.get_mut(&stream) else {
+        let Some(neighbour) = self.neighbours.get_mut(&session) else {
             return;
         };
         // A peer that ends its session and never does must not be asked in a loop either.
@@ -186,15 +187,15 @@ impl Adjacencies {
         {
             let until = neighbour.pause(now.monotonic, reason, octets);
             if !planted(Mutant::PauseForEver) {
-                self.pauses.insert((until, stream));
+                self.pauses.insert((until, session));
             }
             if reason == RefuseReason::NoResources {
-                self.hold_others(stream, until + FULL_PAUSE);
+                self.hold_others(session, until + FULL_PAUSE);
             }
         }
         if let Some((id, to)) = id.zip(
             self.neighbours
-                .get(&stream)
+                .get(&session)
                 .and_then(|it| it.peer_id().cloned()),
         ) {
             out.occurred(Occurrence::RefusedOutgoing { id, to, reason });

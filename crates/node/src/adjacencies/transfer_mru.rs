@@ -1,9 +1,9 @@
 //! The transfer MRU that neighbours are told, by what the disk has room for.
 
 use crate::adjacencies::Adjacencies;
+use crate::adjacencies::session_id::SessionId;
 use crate::attention::Attention;
 use crate::config::Config;
-use crate::driver::StreamId;
 use crate::held::Held;
 use alloc::vec::Vec;
 use dhow_bundle::Now;
@@ -24,14 +24,14 @@ impl Adjacencies {
         let is_small = |told: u64, wanted: u64| {
             held.announced_mru(config, wanted) >= told.saturating_mul(GROWN)
         };
-        let small: Vec<StreamId> = self
+        let small: Vec<SessionId> = self
             .neighbours
             .iter()
             .filter(|(_, it)| !it.ending && is_small(it.announced_mru, it.policy.transfer_mru))
-            .map(|(stream, _)| *stream)
+            .map(|(session, _)| *session)
             .collect();
-        for stream in small {
-            self.terminate(attention, now, stream);
+        for session in small {
+            self.terminate(attention, now, session);
         }
     }
 }

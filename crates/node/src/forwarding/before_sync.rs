@@ -68,13 +68,13 @@ impl Forwarding {
         let Ok(Some(header)) = Header::decode(octets, Reading::Strict) else {
             return;
         };
-        let Some(stream) = self.way_ahead(held, adjacencies, now, key, &header) else {
+        let Some(session) = self.way_ahead(held, adjacencies, now, key, &header) else {
             return;
         };
         let place = (key, &header);
-        let edit = (held).hop_edit(adjacencies, now, stream, place, None);
+        let edit = (held).hop_edit(adjacencies, now, session, place, None);
         let (head, total) = self.head(&header, &edit);
-        let Some(neighbour) = adjacencies.neighbour(stream) else {
+        let Some(neighbour) = adjacencies.neighbour(session) else {
             return;
         };
         if total > neighbour.transfer_mru() {
@@ -88,13 +88,13 @@ impl Forwarding {
             header_octets: u64::try_from(head.len()).unwrap_or(u64::MAX),
             begun: now.monotonic,
         };
-        adjacencies.charge(held, stream, key);
+        adjacencies.charge(held, session, key);
         let body = octets.slice(header.octets.len()..);
-        let ending = adjacencies.ending(stream, &header);
+        let ending = adjacencies.ending(session, &header);
         let [body, end] = ending.of_octets(body, header.payload_octets());
         let pieces = [head, body, end].map(Piece::Octets);
-        if let Some(transfer) = adjacencies.transmit(out, now, stream, outgoing, total, pieces) {
-            self.pass_before_sync(held, key, CutThrough::Left(stream, transfer));
+        if let Some(transfer) = adjacencies.transmit(out, now, session, outgoing, total, pieces) {
+            self.pass_before_sync(held, key, CutThrough::Left(session, transfer));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
-use crate::driver::StreamId;
+use crate::adjacencies::session_id::SessionId;
 use crate::forwarding::Forwarding;
 use crate::forwarding::queues::{Choice, QueueId};
 use crate::held::Held;
@@ -44,9 +44,9 @@ impl Forwarding {
         &self,
         held: &Held,
         adjacencies: &Adjacencies,
-        stream: StreamId,
+        session: SessionId,
     ) -> Option<Choice> {
-        self.weigh(held, adjacencies, stream).0
+        self.weigh(held, adjacencies, session).0
     }
 
     /// The next bundle for a session, and the queues that are to be listed anew.
@@ -54,9 +54,9 @@ impl Forwarding {
         &self,
         held: &Held,
         adjacencies: &Adjacencies,
-        stream: StreamId,
+        session: SessionId,
     ) -> (Option<Choice>, Vec<QueueId>) {
-        let Some(neighbour) = adjacencies.neighbour(stream) else {
+        let Some(neighbour) = adjacencies.neighbour(session) else {
             return (None, Vec::new());
         };
         let best = |hops: &[Hop]| hops.iter().position(|hop| adjacencies.is_up(hop));
@@ -81,11 +81,11 @@ impl Forwarding {
         &self,
         held: &Held,
         adjacencies: &Adjacencies,
-        stream: StreamId,
+        session: SessionId,
         last: &Choice,
     ) -> Option<Choice> {
         let following = self.queues.following(held.bundles(), last)?;
-        let neighbour = adjacencies.neighbour(stream)?;
+        let neighbour = adjacencies.neighbour(session)?;
         let goes =
             held.is_below(neighbour, following.key) && self.may_go(held, neighbour, following.key);
         goes.then_some(following)

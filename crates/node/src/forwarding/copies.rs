@@ -2,7 +2,7 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
-use crate::driver::StreamId;
+use crate::adjacencies::session_id::SessionId;
 use crate::forwarding::Forwarding;
 use crate::forwarding::queues::Choice;
 use crate::held::Held;
@@ -100,7 +100,7 @@ impl Copies {
 
 /// A session that has a copy on its way.
 struct Carrier {
-    stream: StreamId,
+    session: SessionId,
     peer: NodeId,
     /// The node has brought a copy of it meanwhile: it needs none, whatever becomes of this one.
     has_it: bool,
@@ -204,13 +204,13 @@ impl Forwarding {
         held: &Held,
         adjacencies: &mut Adjacencies,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         other: Option<&Choice>,
     ) -> Option<BundleKey> {
         if self.copies.bundles.is_empty() {
             return None;
         }
-        self.look_for_copy(held, adjacencies, now, stream, other)
+        self.look_for_copy(held, adjacencies, now, session, other)
     }
 
     pub(crate) fn look_for_copy(
@@ -218,23 +218,23 @@ impl Forwarding {
         held: &Held,
         adjacencies: &mut Adjacencies,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         other: Option<&Choice>,
     ) -> Option<BundleKey> {
-        let peer = adjacencies.neighbour(stream)?.peer_id()?.clone();
+        let peer = adjacencies.neighbour(session)?.peer_id()?.clone();
         let mut routers = core::mem::take(&mut self.routers);
         let next = self.next_of(
             held,
             adjacencies,
             now.monotonic,
             &mut routers,
-            (stream, &peer),
+            (session, &peer),
         );
         if next.is_none() {
             let wake = |(_, router): (_, &mut Box<dyn Router>)| router.wakes(now.monotonic, &peer);
             let at = routers.iter_mut().filter_map(wake).min();
             if let Some(at) = at {
-                adjacencies.pause(stream, at);
+                adjacencies.pause(session, at);
             }
         }
         self.routers = routers;
@@ -251,9 +251,9 @@ impl Forwarding {
         adjacencies: &Adjacencies,
         now: Instant,
         routers: &mut Routers,
-        (stream, peer): (StreamId, &NodeId),
+        (session, peer): (SessionId, &NodeId),
     ) -> Option<(u64, BundleKey)> {
-        let neighbour = adjacencies.neighbour(stream)?;
+        let neighbour = adjacencies.neighbour(session)?;
         let mut first = |most_octets: Option<u64>| {
             let of_router = |(id, router): (RouterId, &mut Box<dyn Router>)| {
                 let passage = |key| self.passage(held, neighbour, id, key, most_octets);
@@ -305,7 +305,7 @@ impl Forwarding {
         held: &mut Held,
         adjacencies: &Adjacencies,
         out: &mut Outbox,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
     ) {
         if held.state(key) == Some(State::Waiting) {
@@ -314,13 +314,13 @@ impl Forwarding {
                 self.turns.leave(order);
             }
         }
-        let Some(peer) = adjacencies.peer_of(stream) else {
+        let Some(peer) = adjacencies.peer_of(session) else {
             return;
         };
         self.tell_router(key, BundleChange::Taken(&peer));
         if let Some(spread) = self.copies.bundles.get_mut(&key) {
             spread.sessions.push(Carrier {
-                stream,
+                session,
                 peer,
                 has_it: false,
             });
@@ -331,14 +331,14 @@ impl Forwarding {
     pub(crate) fn copy_over(
         &mut self,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
         end: CopyEnd,
     ) -> bool {
         let Some(spread) = self.copies.bundles.get_mut(&key) else {
             return true;
         };
-        let place = spread.sessions.iter().position(|it| it.stream == stream);
+        let place = spread.sessions.iter().position(|it| it.session == session);
         let Some(carrier) = place.map(|place| spread.sessions.swap_remove(place)) else {
             return spread.sessions.is_empty();
         };
@@ -365,9 +365,9 @@ impl Forwarding {
         &mut self,
         adjacencies: &Adjacencies,
         key: BundleKey,
-        stream: StreamId,
+        session: SessionId,
     ) {
-        let Some(peer) = adjacencies.peer_of(stream) else {
+        let Some(peer) = adjacencies.peer_of(session) else {
             return;
         };
         if let Some(spread) = self.copies.bundles.get_mut(&key) {

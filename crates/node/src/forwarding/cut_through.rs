@@ -2,12 +2,12 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
+use crate::adjacencies::session_id::SessionId;
 use crate::attention::Attention;
 use crate::before_sync::Orphan;
 use crate::checksums::Ending;
 use crate::config::{Acknowledge, Enabled};
 use crate::cut_through::PATIENCE;
-use crate::driver::StreamId;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::held::bundles::Entry;
@@ -33,7 +33,7 @@ pub(crate) enum CutThrough {
     /// It is being sent while it comes in.
     UnderWay(CutThroughTransfer),
     /// All of it was given to a session.
-    Left(StreamId, TransferId),
+    Left(SessionId, TransferId),
     /// An application has been given it and has said nothing.
     Given,
     /// An application has it for good.
@@ -43,7 +43,7 @@ pub(crate) enum CutThrough {
     /// Somebody has been given it and has said nothing, and the store could not keep it.
     Orphaned(Orphan),
     /// The next hop on this session says that it has it.
-    Taken(StreamId),
+    Taken(SessionId),
     /// The next hop, or the application, did not take it.
     Failed(Option<RefuseReason>),
 }
@@ -51,7 +51,7 @@ pub(crate) enum CutThrough {
 /// A bundle that is coming in and going out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CutThroughTransfer {
-    pub(crate) stream: StreamId,
+    pub(crate) session: SessionId,
     pub(crate) transfer: TransferId,
     /// Octets of the bundle as it came that are written, and were looked at here.
     written: u64,
@@ -82,7 +82,7 @@ pub(crate) struct Queueing {
 /// An acknowledgment that waits until the next hop has the bundle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owed {
-    stream: StreamId,
+    session: SessionId,
     transfer: TransferId,
     octets: u64,
 }
@@ -96,9 +96,9 @@ impl Forwarding {
         now: Now,
         key: BundleKey,
         header: &Header,
-    ) -> Option<StreamId> {
-        self.way(held, adjacencies, key, header, |stream, neighbour| {
-            neighbour.is_idle(now.monotonic) && self.choose(held, adjacencies, stream).is_none()
+    ) -> Option<SessionId> {
+        self.way(held, adjacencies, key, header, |session, neighbour| {
+            neighbour.is_idle(now.monotonic) && self.choose(held, adjacencies, session).is_none()
         })
     }
 
@@ -110,7 +110,7 @@ impl Forwarding {
         now: Now,
         key: BundleKey,
         header: &Header,
-    ) -> Option<StreamId> {
+    ) -> Option<SessionId> {
         let destination = held.entry(key)?.destination();
         if (self.queues)
             .first_of(held.bundles(), destination, |_| true)
@@ -130,8 +130,8 @@ impl Forwarding {
         adjacencies: &Adjacencies,
         key: BundleKey,
         header: &Header,
-        is_free: impl Fn(StreamId, &Neighbour) -> bool,
-    ) -> Option<StreamId> {
+        is_free: impl Fn(SessionId, &Neighbour) -> bool,
+    ) -> Option<SessionId> {
         let entry = held.entry(key)?;
         let destination = held.endpoints().id(entry.destination());
         let is_remote = held.endpoints().local().locality(destination) == Locality::Remote;
@@ -140,17 +140,17 @@ impl Forwarding {
         }
         let hops = self.routes.hops(destination);
         let best = hops.iter().find(|hop| adjacencies.is_up(hop))?;
-        let is_way = |stream: &StreamId| {
-            adjacencies.neighbour(*stream).is_some_and(|neighbour| {
+        let is_way = |session: &SessionId| {
+            adjacencies.neighbour(*session).is_some_and(|neighbour| {
                 let whole = neighbour.policy.fragment_octets;
                 neighbour.policy.cut_through == Enabled::Yes
                     && !neighbour.session.holds_unverified()
                     && entry.previous() != neighbour.peer
                     && whole.is_none_or(|limit| header.payload_octets() <= limit)
-                    && is_free(*stream, neighbour)
+                    && is_free(*session, neighbour)
             })
         };
-        adjacencies.streams_over(best).find(is_way)
+        adjacencies.session_ids_over(best).find(is_way)
     }
 
     /// A bundle has begun to come in: send it on at once where that is worth it and nobody else waits.
@@ -166,19 +166,19 @@ impl Forwarding {
         if header.total_octets() < CUT_THROUGH_OCTETS {
             return;
         }
-        let Some(stream) = self.idle_way(held, adjacencies, now, key, header) else {
+        let Some(session) = self.idle_way(held, adjacencies, now, key, header) else {
             return;
         };
-        let edit = held.hop_edit(adjacencies, now, stream, (key, header), None);
+        let edit = held.hop_edit(adjacencies, now, session, (key, header), None);
         let outgoing = header.forwarded(&edit);
         let (length, octets) = (outgoing.total_octets(), header.total_octets());
-        let Some(neighbour) = adjacencies.neighbour(stream) else {
+        let Some(neighbour) = adjacencies.neighbour(session) else {
             return;
         };
         if length > neighbour.transfer_mru() {
             return;
         }
-        adjacencies.charge(held, stream, key);
+        adjacencies.charge(held, session, key);
         let sent = Outgoing {
             key,
             octets,
@@ -187,10 +187,10 @@ impl Forwarding {
             header_octets: u64::try_from(outgoing.octets.len()).unwrap_or(u64::MAX),
             begun: now.monotonic,
         };
-        let Some(transfer) = adjacencies.open_transfer(now, stream, sent, length) else {
+        let Some(transfer) = adjacencies.open_transfer(now, session, sent, length) else {
             return;
         };
-        if let Some(neighbour) = adjacencies.neighbour_mut(stream) {
+        if let Some(neighbour) = adjacencies.neighbour_mut(session) {
             neighbour.passing = Some(key);
             neighbour.queueing = None;
             neighbour.command(now, LinkCommand::Unverified { transfer });
@@ -199,14 +199,14 @@ impl Forwarding {
         }
         out.counters.passed += 1;
         let passing = CutThroughTransfer {
-            stream,
+            session,
             transfer,
             written: 0,
-            ending: adjacencies.ending(stream, header),
+            ending: adjacencies.ending(session, header),
         };
         self.pass_before_sync(held, key, CutThrough::UnderWay(passing));
         out.store(StoreCommand::Watch { key });
-        adjacencies.flush(out, stream);
+        adjacencies.flush(out, session);
     }
 
     /// More octets of a bundle that is passed on can be read.
@@ -227,7 +227,7 @@ impl Forwarding {
         let Some(CutThrough::UnderWay(passing)) = self.cut_throughs.get_mut(&key) else {
             return;
         };
-        let (stream, transfer) = (passing.stream, passing.transfer);
+        let (session, transfer) = (passing.session, passing.transfer);
         for extent in extents {
             let start = passing.written;
             let end = start.saturating_add(extent.length);
@@ -246,11 +246,11 @@ impl Forwarding {
                 offset: extent.offset.saturating_add(from - start),
                 length: to - from,
             });
-            if let Some(neighbour) = adjacencies.neighbour_mut(stream) {
+            if let Some(neighbour) = adjacencies.neighbour_mut(session) {
                 neighbour.command(now, LinkCommand::Supply { transfer, octets });
             }
         }
-        adjacencies.flush(out, stream);
+        adjacencies.flush(out, session);
     }
 
     /// A bundle will not come in whole, or is not kept: what of it goes out ends early.
@@ -264,8 +264,8 @@ impl Forwarding {
         match self.cut_throughs.remove(&key) {
             Some(CutThrough::UnderWay(_)) if planted(Mutant::BrokenPassGoesOn) => {}
             Some(CutThrough::UnderWay(passing)) => adjacencies.end_early(attention, now, passing),
-            Some(CutThrough::Left(stream, transfer)) => {
-                adjacencies.disown_transfer(stream, transfer)
+            Some(CutThrough::Left(session, transfer)) => {
+                adjacencies.disown_transfer(session, transfer)
             }
             _ => {}
         }
@@ -278,15 +278,15 @@ impl Forwarding {
         adjacencies: &mut Adjacencies,
         attention: &mut Attention,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
     ) {
-        let waits = self.choose(held, adjacencies, stream).is_some();
+        let waits = self.choose(held, adjacencies, session).is_some();
         let Some(CutThrough::UnderWay(passing)) = self.cut_throughs.get(&key) else {
             return;
         };
         let passing = *passing;
-        let Some(neighbour) = adjacencies.neighbour_mut(stream) else {
+        let Some(neighbour) = adjacencies.neighbour_mut(session) else {
             return;
         };
         let Some(queueing) = neighbour.queueing.filter(|_| waits) else {
@@ -298,7 +298,7 @@ impl Forwarding {
                     look,
                     written: 0,
                 });
-                adjacencies.pause(stream, look);
+                adjacencies.pause(session, look);
             }
             return;
         };
@@ -312,7 +312,7 @@ impl Forwarding {
             ..queueing
         });
         let link = neighbour.link;
-        adjacencies.pause(stream, look);
+        adjacencies.pause(session, look);
         if now.monotonic - queueing.since < LONGEST_WAIT {
             if let Some(link) = link.and_then(|link| adjacencies.link_mut(link)) {
                 link.relieve(now.monotonic);
@@ -336,18 +336,18 @@ impl Forwarding {
         attention: &mut Attention,
         now: Now,
         key: BundleKey,
-        (stream, transfer): (StreamId, TransferId),
+        (session, transfer): (SessionId, TransferId),
         octets: u64,
     ) {
         let cut_throughs = matches!(self.cut_throughs.get(&key), Some(CutThrough::UnderWay(_)));
         let policy = || {
             adjacencies
-                .neighbour(stream)
+                .neighbour(session)
                 .map(|it| it.policy.acknowledge)
         };
         if cut_throughs && policy() == Some(Acknowledge::NextHop) {
             let owed = Owed {
-                stream,
+                session,
                 transfer,
                 octets,
             };
@@ -356,7 +356,7 @@ impl Forwarding {
             adjacencies.command(
                 attention,
                 now,
-                stream,
+                session,
                 LinkCommand::Acknowledge { transfer, octets },
             );
         }
@@ -372,14 +372,14 @@ impl Forwarding {
     ) {
         if let Some(owed) = self.owed.remove(&key) {
             let Owed {
-                stream,
+                session,
                 transfer,
                 octets,
             } = owed;
             adjacencies.command(
                 attention,
                 now,
-                stream,
+                session,
                 LinkCommand::Acknowledge { transfer, octets },
             );
         }

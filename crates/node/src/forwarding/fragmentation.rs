@@ -1,7 +1,7 @@
 //! Fragments for the way out: cut at fixed places, where the next hop takes no more.
 
 use crate::adjacencies::Adjacencies;
-use crate::driver::StreamId;
+use crate::adjacencies::session_id::SessionId;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::outbox::Outbox;
@@ -18,16 +18,16 @@ impl Forwarding {
         held: &mut Held,
         adjacencies: &mut Adjacencies,
         out: &mut Outbox,
-        stream: StreamId,
+        session: SessionId,
     ) {
-        let Some(neighbour) = adjacencies.neighbour_mut(stream) else {
+        let Some(neighbour) = adjacencies.neighbour_mut(session) else {
             return;
         };
         let Some(mut split) = neighbour.splits.pop_front() else {
             return;
         };
         let key = split.key;
-        let (Some(state), Some(entry)) = (self.splits.get_mut(&(key, stream)), held.entry(key))
+        let (Some(state), Some(entry)) = (self.splits.get_mut(&(key, session)), held.entry(key))
         else {
             return;
         };
@@ -48,7 +48,15 @@ impl Forwarding {
             neighbour.splits.push_front(split);
         }
         out.counters.fragments += 1;
-        held.read(out, PendingRead::Fragment { stream, key, range }, extents);
+        held.read(
+            out,
+            PendingRead::Fragment {
+                session,
+                key,
+                range,
+            },
+            extents,
+        );
     }
 
     /// A next hop has so many octets of a bundle's payload behind `start`.
@@ -56,7 +64,7 @@ impl Forwarding {
         &mut self,
         held: &Held,
         adjacencies: &Adjacencies,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
         start: u64,
         octets: u64,
@@ -66,13 +74,13 @@ impl Forwarding {
         };
         let may =
             !must_not_fragment(entry.flags()) && !held.endpoints().id(entry.source()).is_null();
-        let before = self.acknowledged_by(adjacencies, stream, key).unwrap_or(0);
+        let before = self.acknowledged_by(adjacencies, session, key).unwrap_or(0);
         // A fragment has at least one octet, and the last one tells that all were taken.
         let most = entry.payload_octets().saturating_sub(1);
         let beyond = u64::from(planted(Mutant::HandedTooFar));
         let end = start.saturating_add(octets + beyond).min(most);
         if may && start <= before && end > before {
-            self.set_acknowledged(adjacencies, stream, key, Some(end));
+            self.set_acknowledged(adjacencies, session, key, Some(end));
         }
     }
 
@@ -81,26 +89,26 @@ impl Forwarding {
     pub(crate) fn acknowledged_by(
         &self,
         adjacencies: &Adjacencies,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
     ) -> Option<u64> {
         if self.copies.router(key).is_none() || planted(Mutant::MarkShared) {
             return self.acknowledged.get(&key).copied();
         }
         self.copies
-            .acknowledged(key, adjacencies.neighbour(stream)?.peer_id()?)
+            .acknowledged(key, adjacencies.neighbour(session)?.peer_id()?)
     }
 
     /// Note how many that are; none any more.
     pub(crate) fn set_acknowledged(
         &mut self,
         adjacencies: &Adjacencies,
-        stream: StreamId,
+        session: SessionId,
         key: BundleKey,
         octets: Option<u64>,
     ) {
         if self.copies.router(key).is_some() && !planted(Mutant::MarkShared) {
-            let peer = adjacencies.neighbour(stream).and_then(|it| it.peer_id());
+            let peer = adjacencies.neighbour(session).and_then(|it| it.peer_id());
             if let Some(peer) = peer.cloned() {
                 self.copies.set_acknowledged(key, peer, octets);
             }

@@ -34,14 +34,14 @@ impl Forwarding {
             expect(held.arrivals().contains(*key) != orphaned, || {
                 format!("{key:?} is passed on and does not arrive")
             })?;
-            if let CutThrough::Left(stream, transfer) = pass {
-                let neighbour = adjacencies.neighbour(*stream);
+            if let CutThrough::Left(session, transfer) = pass {
+                let neighbour = adjacencies.neighbour(*session);
                 let knows = neighbour.is_some_and(|it| it.outgoing().contains(transfer.0));
                 expect(knows, || format!("{key:?} has left with nobody"))?;
             }
             if let CutThrough::UnderWay(passing) = pass {
                 sessions += 1;
-                let neighbour = adjacencies.neighbour(passing.stream);
+                let neighbour = adjacencies.neighbour(passing.session);
                 let knows = neighbour.is_some_and(|it| {
                     it.passing == Some(*key) && it.outgoing().contains(passing.transfer.0)
                 });

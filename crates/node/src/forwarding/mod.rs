@@ -28,8 +28,8 @@ use alloc::vec::Vec;
 use dhow_bundle::HeaderReader;
 use dhow_bundle::storage::BundleKey;
 
+use crate::adjacencies::session_id::SessionId;
 use crate::config::{Config, LinkConfig, LinkId, SendOrder};
-use crate::driver::StreamId;
 use crate::forwarding::choice::SplitBundle;
 use crate::forwarding::copies::Copies;
 use crate::forwarding::cut_through::CutThrough;
@@ -56,7 +56,7 @@ pub(crate) struct Forwarding {
     /// Payload octets of bundles here that next hops have already, from the first.
     acknowledged: BTreeMap<BundleKey, u64>,
     /// Bundles that sessions are cutting into fragments.
-    splits: BTreeMap<(BundleKey, StreamId), SplitBundle>,
+    splits: BTreeMap<(BundleKey, SessionId), SplitBundle>,
     /// Bundles that have left over links that promise nothing, and are kept.
     sent: Sent,
     heads: Heads,
@@ -142,28 +142,28 @@ impl Forwarding {
 
     /// The fragment that a session cuts of a bundle.
     #[inline]
-    pub(crate) fn split(&self, key: BundleKey, stream: StreamId) -> Option<&SplitBundle> {
-        self.splits.get(&(key, stream))
+    pub(crate) fn split(&self, key: BundleKey, session: SessionId) -> Option<&SplitBundle> {
+        self.splits.get(&(key, session))
     }
 
     pub(crate) fn split_mut(
         &mut self,
         key: BundleKey,
-        stream: StreamId,
+        session: SessionId,
     ) -> Option<&mut SplitBundle> {
-        self.splits.get_mut(&(key, stream))
+        self.splits.get_mut(&(key, session))
     }
 
     /// A session begins to cut a bundle.
     #[inline]
-    pub(crate) fn begin_split(&mut self, key: BundleKey, stream: StreamId, split: SplitBundle) {
-        self.splits.insert((key, stream), split);
+    pub(crate) fn begin_split(&mut self, key: BundleKey, session: SessionId, split: SplitBundle) {
+        self.splits.insert((key, session), split);
     }
 
     /// A session has no more to cut of a bundle.
     #[inline]
-    pub(crate) fn end_split(&mut self, key: BundleKey, stream: StreamId) -> Option<SplitBundle> {
-        self.splits.remove(&(key, stream))
+    pub(crate) fn end_split(&mut self, key: BundleKey, session: SessionId) -> Option<SplitBundle> {
+        self.splits.remove(&(key, session))
     }
 
     /// The progress of a bundle that leaves before it is durable here.

@@ -1,9 +1,9 @@
 //! Bundles that have left over links that promise nothing, and are kept.
 
 use crate::adjacencies::Adjacencies;
+use crate::adjacencies::session_id::SessionId;
 use crate::config::{LinkConfig, LinkId, OnSent, Protocol};
 use crate::delivery::Delivery;
-use crate::driver::StreamId;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::held::endpoints::EndpointIndex;
@@ -87,8 +87,8 @@ impl Sent {
 
 impl Forwarding {
     /// Whether bundles that leave over a session are kept.
-    pub(crate) fn keeps_sent(&self, adjacencies: &Adjacencies, stream: StreamId) -> bool {
-        self.sent.is_kept && adjacencies.session_keeps_sent(stream)
+    pub(crate) fn keeps_sent(&self, adjacencies: &Adjacencies, session: SessionId) -> bool {
+        self.sent.is_kept && adjacencies.session_keeps_sent(session)
     }
 
     /// Whether a bundle has left over any link that promises nothing, and is kept.
@@ -131,9 +131,9 @@ impl Forwarding {
         adjacencies: &mut Adjacencies,
         delivery: &mut Delivery,
         out: &mut Outbox,
-        stream: StreamId,
+        session: SessionId,
     ) {
-        let Some(neighbour) = adjacencies.neighbour(stream) else {
+        let Some(neighbour) = adjacencies.neighbour(session) else {
             return;
         };
         let groups = self.sent.groups.iter();

@@ -13,6 +13,7 @@ use dhow_bundle::storage::StoreCommand;
 use dhow_bundle::storage::BundleKey;
 use dhow_link::stream::TransferId;
 
+use crate::adjacencies::session_id::SessionId;
 use crate::api::seam::RequestId;
 use crate::driver::StreamId;
 use crate::held::endpoints::EndpointIndex;
@@ -25,7 +26,7 @@ const SHEET: usize = 256;
 pub(crate) enum Origin {
     /// A neighbour's transfer, to be acknowledged.
     Neighbour {
-        stream: StreamId,
+        session: SessionId,
         transfer: TransferId,
     },
     /// An application's request, to be answered.
@@ -43,7 +44,8 @@ impl Origin {
     /// The stream that the bundle comes over.
     pub(crate) const fn stream(self) -> Option<StreamId> {
         match self {
-            Self::Neighbour { stream, .. } | Self::Client { stream, .. } => Some(stream),
+            Self::Neighbour { session, .. } => Some(session.stream()),
+            Self::Client { stream, .. } => Some(stream),
             Self::Own | Self::ReactiveFragment => None,
         }
     }

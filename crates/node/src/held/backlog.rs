@@ -106,6 +106,7 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adjacencies::session_id::SessionId;
     use crate::api::seam::RequestId;
 
     fn client(stream: u64) -> Origin {
@@ -146,7 +147,7 @@ mod tests {
     fn octets_of_neighbours_take_nothing_from_applications() {
         let mut backlog = Backlog::default();
         let neighbour = Origin::Neighbour {
-            stream: StreamId(1),
+            session: SessionId::over(StreamId(1)),
             transfer: dhow_link::stream::TransferId(0),
         };
         backlog.give(neighbour, 1 << 30);

@@ -532,9 +532,9 @@ impl Held {
         let octets = entry.octets();
         out.store(StoreCommand::Commit { key, bundle });
         let origin = self.arrivals.get(key).map(|arrival| arrival.origin);
-        if let Some(Origin::Neighbour { stream, transfer }) = origin
+        if let Some(Origin::Neighbour { session, transfer }) = origin
             && planted(Mutant::AcknowledgedAtCommit)
-            && let Some(neighbour) = adjacencies.neighbour_mut(stream)
+            && let Some(neighbour) = adjacencies.neighbour_mut(session)
         {
             let now = Now {
                 monotonic: Instant::START,

@@ -1,9 +1,9 @@
 //! The view of a held bundle for those that report on it, answer it, or send it on.
 
 use crate::adjacencies::Adjacencies;
+use crate::adjacencies::session_id::SessionId;
 use crate::config::Config;
 use crate::config::PayloadChecksum;
-use crate::driver::StreamId;
 use crate::held::Held;
 use crate::held::bundles::Entry;
 use crate::outbox::Outbox;
@@ -28,7 +28,7 @@ impl Held {
         &self,
         adjacencies: &Adjacencies,
         now: Now,
-        stream: StreamId,
+        session: SessionId,
         (key, header): (BundleKey, &Header),
         fragment: Option<FragmentRange>,
     ) -> HopEdit {
@@ -52,7 +52,7 @@ impl Held {
                 UnsupportedBlocks::Keep
             },
             fragment,
-            payload_crc: adjacencies.payload_crc(stream),
+            payload_crc: adjacencies.payload_crc(session),
         }
     }
 

@@ -1,8 +1,8 @@
 //! The parts that are kept of bundles that are coming in.
 
 use crate::adjacencies::Adjacencies;
+use crate::adjacencies::session_id::SessionId;
 use crate::config::Config;
-use crate::driver::StreamId;
 use crate::held::FRESH;
 use crate::held::Held;
 use crate::held::arrivals::Arrival;
@@ -233,9 +233,9 @@ impl Held {
         self.append(out, key, Piece::Octets(part.trailer));
         self.commit(adjacencies, out, key);
         let origin = self.arrivals.get(of).map(|arrival| arrival.origin);
-        if let Some(Origin::Neighbour { stream, transfer }) = origin
+        if let Some(Origin::Neighbour { session, transfer }) = origin
             && planted(Mutant::PrefixAcknowledgedAtOnce)
-            && let Some(neighbour) = adjacencies.neighbour_mut(stream)
+            && let Some(neighbour) = adjacencies.neighbour_mut(session)
         {
             let now = Now {
                 monotonic: Instant::START,
@@ -253,7 +253,7 @@ impl Held {
         adjacencies: &Adjacencies,
         now: Now,
         key: BundleKey,
-        (stream, transfer): (StreamId, TransferId),
+        (session, transfer): (SessionId, TransferId),
         header: &Header,
     ) {
         let flags = header.primary.flags;
@@ -262,7 +262,7 @@ impl Held {
             && !flags.contains(BundleFlags::MUST_NOT_FRAGMENT)
             && !header.primary.source.is_null();
         let agreed = may
-            && adjacencies.neighbour(stream).is_some_and(|neighbour| {
+            && adjacencies.neighbour(session).is_some_and(|neighbour| {
                 neighbour.keeps_prefixes() && neighbour.unverified != Some(transfer)
             });
         if agreed {
@@ -290,13 +290,13 @@ impl Held {
             return;
         };
         let covered = reactive.covered;
-        let Some(Origin::Neighbour { stream, transfer }) =
+        let Some(Origin::Neighbour { session, transfer }) =
             self.arrivals.get(key).map(|arrival| arrival.origin)
         else {
             return;
         };
         let reception = adjacencies
-            .neighbour_mut(stream)
+            .neighbour_mut(session)
             .and_then(|neighbour| neighbour.receptions.get_mut(&transfer));
         let Some(Reception::Payload(incoming)) = reception else {
             return;
