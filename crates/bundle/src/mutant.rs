@@ -192,6 +192,18 @@ mistakes! {
     EarlyOctetsBackwards,
     /// A bundle that is to be kept once it has left over UDP is removed.
     KeptIsForgotten,
+    /// A note is told to be durable and not written.
+    NoteNotWritten,
+    /// A neighbour that tells nothing is waited for as long as its session lasts.
+    AdvertAwaitedForEver,
+    /// Every neighbour is thought to have what one of them tells of.
+    AdvertForEverybody,
+    /// In TCPCLv3, an acknowledgment names its segment's length, not the sum of all.
+    OlderLengthsNotSummed,
+    /// In TCPCLv3, a segment is acknowledged when it is here.
+    OlderAcknowledgedOnArrival,
+    /// In TCPCLv3, refusals of segments that crossed the first are taken for answers to the next bundle.
+    OlderRefusalsUncounted,
 }
 
 impl Mutant {

@@ -63,6 +63,9 @@ impl Protocol {
         Self::Udp(UdpPolicy::DEFAULT).name(),
     ];
 
+    /// The names that a listener's may have, one for each [`Transport`]: connections answer either version of TCPCL.
+    pub const LISTENERS: &[&str] = &[Self::Tcpcl4.name(), Self::Udp(UdpPolicy::DEFAULT).name()];
+
     /// Its name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -365,12 +365,19 @@ impl World {
         let station = self.voyages.as_ref().and_then(|it| it.station(at));
         let given: Given<'_> = &|name, range| station.is_some_and(|it| it.has_given(name, range));
         let beside = (&mut self.ledger, given);
-        let lost = self.kept.handle_recovery(at, found, beside, times);
+        let losses = self.kept.handle_recovery(at, found, beside, times);
         let how = format!(
             "was durable at {} and is gone after a restart",
             self.name(at)
         );
-        self.accuse_lost(&lost, &how, Some(at));
+        self.accuse_lost(&losses.payloads, &how, Some(at));
+        for id in losses.notes {
+            let sentence = format!(
+                "the note beside {id} that was durable at {} is gone after a restart",
+                self.name(at)
+            );
+            self.accuse("kept", sentence, &[at]);
+        }
         self.tell_carriers(at);
         self.connect_applications(at);
         self.refuse_old(at);

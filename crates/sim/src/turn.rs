@@ -226,6 +226,7 @@ impl World {
     fn ask_store(&mut self, at: MachineIndex, command: StoreCommand) {
         let lost = match command {
             StoreCommand::Commit { .. }
+            | StoreCommand::Note { .. }
             | StoreCommand::Delete { .. }
             | StoreCommand::Abandon { .. } => {
                 let times = (self.now, self.tolerance());

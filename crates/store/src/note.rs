@@ -2,6 +2,7 @@
 //! takes the place of the one before and refers to the same octets.
 
 use bytes::Bytes;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS, StoreEvent, StoreRefusal};
 
 use crate::compaction::{Hindrance, split_body};
@@ -28,6 +29,7 @@ impl Store {
         };
         let refusal = match self.failure.is_some() {
             true => Some(StoreRefusal::Disk),
+            false if planted(Mutant::NoteNotWritten) => None,
             false => self.replace(key, &former, note),
         };
         let event = StoreEvent::Noted { key, refusal };

@@ -367,7 +367,7 @@ pub const SECTIONS: &[Section] = &[
             &[
                 with_default(
                     "protocol",
-                    Kind::Choice(&["tcpcl", "udp"]),
+                    Kind::Choice(Protocol::LISTENERS),
                     "\"tcpcl\"",
                     "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174) and TCPCLv3 (RFC 7242), whichever the neighbour begins with; \"udp\" takes bundles as datagrams (RFC 7122, docs/udpcl.md), from whoever sends them, and is where links over UDP send from.",
                 ),

@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::cbor::{BREAK, Reader, write_array, write_byte_string, write_indefinite_array};
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
 use dhow_bundle::{EndpointId, Instant, NodeId, Reading};
 
@@ -81,6 +82,16 @@ impl Peer {
         self.again.insert(number, at);
         if now.is_none_or(|now| at > now) {
             self.paused.insert((at, number));
+        }
+    }
+
+    /// It has these bundles.
+    fn learn(&mut self, known: &[u64]) {
+        for &number in known {
+            self.finish(number);
+            if number >= self.turn {
+                self.known.insert(number);
+            }
         }
     }
 
@@ -184,7 +195,11 @@ impl Router for Flood {
         let neighbour = self.peer(peer);
         let is_told = neighbour.heard.is_some_and(|at| at + ADVERT_WAIT > now);
         let waits = contact == Contact::Up && !is_told && !neighbour.is_silent;
-        neighbour.awaited = waits.then_some(now + ADVERT_WAIT);
+        let wait = match planted(Mutant::AdvertAwaitedForEver) {
+            true => ADVERT_WAIT * 86_400,
+            false => ADVERT_WAIT,
+        };
+        neighbour.awaited = waits.then_some(now + wait);
         let before = core::mem::replace(&mut neighbour.went, went);
         if let Some(at) = before {
             self.gone.remove(&(at, peer.clone()));
@@ -350,13 +365,10 @@ impl Router for Flood {
             .filter(|(_, bundle)| hash(&key, *bundle).is_some_and(|it| hashes.contains(&it)))
             .map(|(number, _)| number)
             .collect();
-        let neighbour = self.peer(peer);
-        for number in known {
-            neighbour.finish(number);
-            if number >= neighbour.turn {
-                neighbour.known.insert(number);
-            }
+        if planted(Mutant::AdvertForEverybody) {
+            (self.peers.values_mut()).for_each(|it| it.learn(&known));
         }
+        self.peer(peer).learn(&known);
         true
     }
 

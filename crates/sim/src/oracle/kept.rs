@@ -1,6 +1,6 @@
 //! A payload that was accepted is delivered, expired, or on a disk.
 //!
-//! Three looks at the same: a restart finds all that the store had said to be durable; no node decides to delete the
+//! Three looks at the same: a restart finds all that the store had said to be durable, with its note; no node decides to delete the
 //! last copy of what is still wanted; and at the end the disks hold all that is neither delivered nor expired.
 //!
 //! Rot excuses the loss of what it hit and of nothing else: the bundles of whose octets one rotted, and for an octet that was no
@@ -22,6 +22,7 @@ use crate::machine::Found;
 use crate::queue::MachineIndex;
 use crate::storage::Storage;
 
+use super::noted::Notes;
 use super::voyage::covers;
 
 /// A bundle or fragment.
@@ -56,6 +57,8 @@ struct Holding {
     given_octets: u64,
     /// Bundles that it was asked to delete and has not said to have.
     deleting: BTreeSet<BundleKey>,
+    /// The notes beside those that have had one.
+    notes: BTreeMap<BundleKey, Notes>,
     /// Rotten octets that were no bundle's and may yet turn out to have cost one.
     strays: u64,
 }
@@ -104,6 +107,15 @@ pub enum Hit {
 
 /// Whether a node has given octets of a bundle on: a neighbour has acknowledged them, or they have left over a link that promises nothing.
 pub type Given<'a> = &'a dyn Fn(BundleName, FragmentRange) -> bool;
+
+/// What a machine has lost that its store had said to be durable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Payloads that are still wanted.
+    pub payloads: Vec<Lost>,
+    /// Bundles that are there with a note from before the durable one.
+    pub notes: Vec<BundleId>,
+}
 
 /// A payload that is nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,17 +196,28 @@ impl Kept {
         match command {
             StoreCommand::Commit { key, bundle } => {
                 let fact = Fact::of(bundle, now);
+                if !bundle.note.is_empty() {
+                    (holding.notes).insert(*key, Notes::new(bundle.note.clone()));
+                }
                 holding
                     .committing
                     .insert(*key, (Held::of(&bundle.id), fact));
                 None
             }
             StoreCommand::Abandon { key } => {
+                holding.notes.remove(key);
                 holding.committing.remove(key);
                 holding.deleting.insert(*key);
                 None
             }
+            StoreCommand::Note { key, note } => {
+                let none = || Notes::new(Default::default());
+                let notes = holding.notes.entry(*key).or_insert_with(none);
+                notes.give(note.clone());
+                None
+            }
             StoreCommand::Delete { key, .. } => {
+                holding.notes.remove(key);
                 holding.places.remove(key);
                 holding.facts.remove(key);
                 holding.deleting.insert(*key);
@@ -242,10 +265,16 @@ impl Kept {
                     holding.place(*key, extents, storage, ledger);
                 }
             }
+            StoreEvent::Noted { key, refusal } => {
+                if let Some(notes) = holding.notes.get_mut(key) {
+                    notes.settle(refusal.as_ref());
+                }
+            }
             StoreEvent::Relocated { key, extents } => {
                 holding.place(*key, extents, storage, ledger);
             }
             StoreEvent::Refused { key, .. } => {
+                holding.notes.remove(key);
                 holding.committing.remove(key);
                 holding.forget_given(*key);
             }
@@ -298,9 +327,9 @@ impl Kept {
         found: Found,
         (ledger, given): (&mut Ledger, Given<'_>),
         (now, tolerance): (Instant, Duration),
-    ) -> Vec<Lost> {
+    ) -> Losses {
         let Some(holding) = self.machines.get_mut(at.at()) else {
-            return Vec::new();
+            return Losses::default();
         };
         let before = std::mem::take(holding);
         holding.strays = before.strays;
@@ -309,9 +338,22 @@ impl Kept {
             record.copies = record.copies.saturating_sub(1);
         }
         let mut counted = BTreeSet::new();
+        let mut losses = Losses::default();
+        // Rot in a bundle's newest record leaves the one before.
+        let noted = if before.strays == 0 {
+            before.noted()
+        } else {
+            BTreeMap::new()
+        };
         for (key, (bundle, extents)) in (0..).map(BundleKey).zip(found.bundles) {
             let held = Held::of(&bundle.id);
             hold(ledger, held);
+            if (noted.get(&held)).is_some_and(|notes| !notes.allow(&bundle.note)) {
+                losses.notes.push(bundle.id.clone());
+            }
+            if !bundle.note.is_empty() {
+                (holding.notes).insert(key, Notes::new(bundle.note.clone()));
+            }
             holding.facts.insert(key, Fact::of(&bundle, now));
             // Octets that several have in common are counted with the first of them.
             let places = extents.iter().map(|it| (it.offset, it.length));
@@ -325,7 +367,6 @@ impl Kept {
         let there: BTreeSet<Held> = holding.held.values().copied().collect();
         let gone = before.held.values().filter(|held| !there.contains(held));
         let mut excused = told(&found.loss).min(holding.strays);
-        let mut lost = Vec::new();
         for held in gone {
             let Some(unit) = wanted(ledger, held.name, now, tolerance) else {
                 continue;
@@ -334,14 +375,14 @@ impl Kept {
                 continue;
             }
             if excused == 0 {
-                lost.push(Lost { unit });
+                losses.payloads.push(Lost { unit });
                 continue;
             }
             excused -= 1;
             holding.strays -= 1;
             ledger.record_mut(held.name).rotten = true;
         }
-        lost
+        losses
     }
 
     /// At the end: what is wanted and on none of the disks, which hold these bundles and fragments with the length of
@@ -392,6 +433,12 @@ impl Kept {
 }
 
 impl Holding {
+    /// The notes of bundles that it has and was not asked to delete.
+    fn noted(&self) -> BTreeMap<Held, &Notes> {
+        let held = |(key, notes)| Some((*self.held.get(key)?, notes));
+        self.notes.iter().filter_map(held).collect()
+    }
+
     fn forget_given(&mut self, key: BundleKey) {
         let octets = self.given.remove(&key).unwrap_or(0);
         self.given_octets = self.given_octets.saturating_sub(octets);

@@ -5,6 +5,7 @@
 
 mod arrives;
 mod kept;
+mod noted;
 mod once;
 mod referee;
 mod unaltered;
@@ -17,7 +18,7 @@ use dhow_bundle::Instant;
 use crate::queue::MachineIndex;
 
 pub use arrives::overdue;
-pub use kept::{Fact, Given, Hit, Kept, Lost};
+pub use kept::{Fact, Given, Hit, Kept, Losses, Lost};
 pub use once::redelivered;
 pub use referee::{Blocked, Foul, Referee, Seen};
 pub use unaltered::altered;

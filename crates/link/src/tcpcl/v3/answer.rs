@@ -2,6 +2,8 @@
 
 use alloc::collections::VecDeque;
 
+use dhow_bundle::mutant::{Mutant, planted};
+
 use super::message::{DataSegment, END, Message};
 use super::reason::refusal_code;
 use crate::stream::{RefuseReason, TransferId};
@@ -245,14 +247,20 @@ impl Answers {
         };
         let acknowledged = entry.acknowledged.saturating_add(run.length);
         let ends = run.ends;
+        let is_early =
+            acknowledged > entry.durable || (ends && entry.progress != Progress::Confirmed);
         if let Some(reason) = entry.refused {
             let reason = refusal_code(reason);
             writer.message(&Message::RefuseBundle { reason });
-        } else if acknowledged > entry.durable || (ends && entry.progress != Progress::Confirmed) {
+        } else if is_early && !planted(Mutant::OlderAcknowledgedOnArrival) {
             return false;
         } else {
             // RFC 7242 5.3: one ACK_SEGMENT for each segment, with the sum of all lengths.
-            let octets = acknowledged;
+            let octets = if planted(Mutant::OlderLengthsNotSummed) {
+                run.length
+            } else {
+                acknowledged
+            };
             writer.message(&Message::AckSegment { octets });
         }
         entry.acknowledged = acknowledged;

@@ -1,6 +1,7 @@
 //! Bundles to the peer: RFC 7242 5.2 to 5.5.
 
 use dhow_bundle::Instant;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::Piece;
 
 use super::fault::AnswerFault;
@@ -332,7 +333,10 @@ impl TransfersOut {
         let unanswered = out.segments.saturating_sub(out.answered);
         out.answered = out.segments;
         self.repeats = Repeats {
-            expected: unanswered.saturating_sub(1),
+            expected: match planted(Mutant::OlderRefusalsUncounted) {
+                true => 0,
+                false => unanswered.saturating_sub(1),
+            },
             seen: 0,
         };
         if inside_segment && sequence == self.sending {
