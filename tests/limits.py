@@ -66,10 +66,11 @@ class Limits(Workplace):
             self.assertEqual(done.returncode, code, words)
 
     def test_few_open_files_and_small_ones_are_refused_with_a_hint(self) -> None:
-        self.receiver.under = under("NOFILE", 21)
-        said = self.refusal()
-        self.assertIn("21 files may be open at a time, and a node needs 32", said)
-        self.assertIn("ulimit -n", said)
+        for files in (6, 21):
+            self.receiver.under = under("NOFILE", files)
+            said = self.refusal()
+            self.assertIn(f"{files} files may be open at a time, and a node needs 32", said)
+            self.assertIn("ulimit -n", said)
         self.receiver.under = under("FSIZE", 1 << 20)
         self.receiver.settings.quota = "100MB"
         said = self.refusal()

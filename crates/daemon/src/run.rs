@@ -205,6 +205,7 @@ pub fn run_until(
     on_ready: impl FnOnce(Ready),
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
+    open_files::allow(open_files::dialled(&file.node))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -218,8 +219,6 @@ async fn live(
     on_ready: impl FnOnce(Ready),
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    let dialled = open_files::dialled(&file.node);
-    open_files::allow(dialled)?;
     let mut signals = Signals::watch()?;
     let tls = file.tls.as_ref().map(Tls::load).transpose()?;
     let clock = Clock::start(file.clock);
@@ -276,7 +275,7 @@ async fn live(
     };
     let (asker, asked) = ask::channel();
     let facts = facts(&file, &ready, &bound);
-    let places = open_files::share(dialled);
+    let places = open_files::share(open_files::dialled(&file.node));
     let office = (asker, answers.clone());
     let admin = start_admin(&file, facts, bound.admin, office, places.operators)?;
     let mut standing = JoinSet::new();

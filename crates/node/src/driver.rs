@@ -314,6 +314,9 @@ pub enum OperatorRefusal {
     /// Routes lead over the link.
     #[error("the route to '{1}' leads over link '{0}'")]
     LinkRouted(String, String),
+    /// This node is no neighbour of its own.
+    #[error("{0} is this node")]
+    OwnNode(NodeId),
 }
 
 /// Of which occurrences a driver wants to be told.

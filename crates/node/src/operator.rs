@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use dhow_bundle::Now;
+use dhow_bundle::{NodeId, Now};
 
 use crate::adjacencies::session_id::SessionId;
 use crate::config::LinkId;
@@ -41,6 +41,7 @@ impl Node {
                 Ok(())
             }
             OperatorCommand::RouteAdd(route) => {
+                self.check_other(route.via.parse().ok())?;
                 self.forwarding.add_route(&self.adjacencies, route)?;
                 self.forwarding.reroute(
                     &mut self.held,
@@ -62,6 +63,7 @@ impl Node {
                 Ok(())
             }
             OperatorCommand::LinkAdd { name, like, peer } => {
+                self.check_other(peer.clone())?;
                 let id = self.adjacencies.add_link(name, &like, peer)?;
                 if let Some(link) = self.adjacencies.link(id) {
                     self.forwarding.add_link(id, &link.config);
@@ -89,6 +91,14 @@ impl Node {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// A neighbour is another node.
+    fn check_other(&self, neighbour: Option<NodeId>) -> Result<(), OperatorRefusal> {
+        match neighbour.filter(|it| self.config.node_ids.contains(it)) {
+            Some(own) => Err(OperatorRefusal::OwnNode(own)),
+            None => Ok(()),
         }
     }
 

@@ -12,7 +12,7 @@ mod world;
 
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::Route;
-use dhow_node::driver::{Event, OperatorCommand, Ticket};
+use dhow_node::driver::{Event, OperatorCommand, OperatorRefusal, Ticket};
 use dhow_node::view::LinkOrigin;
 use world::World;
 use world::client::Client;
@@ -128,4 +128,27 @@ fn a_run_adds_so_many_links_and_no_more() {
     add(&mut world, "one more", 1);
     assert_eq!(names(&world).len(), 1);
     world.check(0);
+}
+
+#[test]
+fn this_node_is_no_neighbour_of_its_own() {
+    let mut world = world(1);
+    world.hostile = true;
+    let own = Some(Err(OperatorRefusal::OwnNode("ipn:1.0".parse().unwrap())));
+    operate(
+        &mut world,
+        OperatorCommand::LinkAdd {
+            name: "me".into(),
+            like: "next".into(),
+            peer: Some("ipn:1.0".parse().unwrap()),
+        },
+    );
+    assert_eq!(world.answer.take(), own);
+    let via = "ipn:1.0".into();
+    operate(
+        &mut world,
+        OperatorCommand::RouteAdd(Route { via, ..route() }),
+    );
+    assert_eq!(world.answer.take(), own);
+    assert_eq!(names(&world).len(), 1);
 }

@@ -74,6 +74,10 @@ impl From<OperatorRefusal> for Refusal {
                 StatusCode::CONFLICT,
                 "delete the route first (`dhow route del`)",
             ),
+            OperatorRefusal::OwnNode(_) => (
+                StatusCode::BAD_REQUEST,
+                "say the node ID of a neighbour; bundles to this node need no route",
+            ),
             OperatorRefusal::BadPattern(_) => (
                 StatusCode::BAD_REQUEST,
                 "patterns look like ipn:4.* or dtn://delta/*",

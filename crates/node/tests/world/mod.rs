@@ -18,7 +18,9 @@ use dhow_node::config::{
     Config, DialTime, Enabled, LinkConfig, LinkId, ListenerId, Route, SessionPolicy,
 };
 use dhow_node::contacts::PlannedContact;
-use dhow_node::driver::{Action, Event, Occurrence, Path, Purpose, StreamId, Ticket};
+use dhow_node::driver::{
+    Action, Event, Occurrence, OperatorRefusal, Path, Purpose, StreamId, Ticket,
+};
 use store::Store;
 
 /// Wall clock when a world begins.
@@ -93,6 +95,8 @@ pub struct World {
     pub misled: bool,
     /// The number of times that a hostile disk refuses a write, per thousand syncs.
     pub refusals: u64,
+    /// The last answer to an operator.
+    pub answer: Option<Result<(), OperatorRefusal>>,
     /// The time that each event takes.
     pub pace: Duration,
     /// Octets that arrived at each node from neighbours.
@@ -188,6 +192,7 @@ impl World {
             hostile: false,
             misled: false,
             refusals: 40,
+            answer: None,
             pace: Duration::ZERO,
             carried: BTreeMap::new(),
         };
@@ -430,6 +435,7 @@ impl World {
                 Action::Answer { outcome, .. } => {
                     let known = outcome.is_ok() || self.hostile;
                     assert!(known, "the operator knows what it asks: {outcome:?}");
+                    self.answer = Some(outcome);
                 }
                 Action::Occurred(occurrence) => self.machines[at].occurrences.push(occurrence),
             }
