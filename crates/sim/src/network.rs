@@ -55,16 +55,9 @@ pub enum NetworkError {
     /// A congestion control that connections here cannot resemble.
     #[error("the congestion control '{0}' cannot be simulated")]
     Congestion(String),
-    /// A link over UDP in a scenario that has none.
-    #[error("link '{link}' is over UDP, which cannot be simulated {why}")]
-    Datagrams {
-        /// Its name.
-        link: String,
-        /// The property of the scenario, as the end of the sentence.
-        why: &'static str,
-        /// A change of the scenario with which it can be simulated.
-        hint: &'static str,
-    },
+    /// A link over UDP whose delay changes in time.
+    #[error("link '{0}' is over UDP, which cannot be simulated with a delay that changes in time")]
+    ChangingDelay(String),
     /// A node ID is none.
     #[error("'{0}' is no node ID")]
     NodeId(String),
@@ -77,7 +70,7 @@ impl NetworkError {
         match self {
             Self::Testbed(error) => error.hint.as_deref(),
             Self::Congestion(_) => Some("virtual time has bbr, reno and cubic"),
-            Self::Datagrams { hint, .. } => Some(hint),
+            Self::ChangingDelay(_) => Some("delay = \"10ms\""),
             Self::NoPath { .. } | Self::NodeId(_) => None,
         }
     }
@@ -227,22 +220,16 @@ fn node_id(node: &Node) -> Result<NodeId, NetworkError> {
     id.parse().map_err(|_| NetworkError::NodeId(id))
 }
 
-/// Refuses links over UDP where there are no datagrams.
+/// Refuses links over UDP whose channels would need more than one delay.
 fn check_datagrams(scenario: &Scenario) -> Result<(), NetworkError> {
-    let is_udp = |link: &&Link| link.protocol.transport() == Transport::Udp;
-    for link in scenario.links.iter().filter(is_udp) {
-        let (why, hint) = if scenario.fidelity == Fidelity::Bundle {
-            let hint = "fidelity = \"octet\", or a protocol of sessions";
-            ("at bundle fidelity", hint)
-        } else if link.delay.at(Duration::ZERO) != link.delay.longest() {
-            ("with a delay that changes in time", "delay = \"10ms\"")
-        } else {
-            continue;
-        };
-        let link = link.name.clone();
-        return Err(NetworkError::Datagrams { link, why, hint });
-    }
-    Ok(())
+    let is_refused = |link: &&Link| {
+        link.protocol.transport() == Transport::Udp
+            && link.delay.at(Duration::ZERO) != link.delay.longest()
+    };
+    let refused = scenario.links.iter().find(is_refused);
+    refused.map_or(Ok(()), |link| {
+        Err(NetworkError::ChangingDelay(link.name.clone()))
+    })
 }
 
 /// A link as a node has it that is to reach another.

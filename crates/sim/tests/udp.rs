@@ -52,6 +52,19 @@ fn what_a_link_loses_is_lost_without_a_finding() {
 }
 
 #[test]
+fn at_bundle_fidelity_the_same_datagrams_are_delivered_or_lost() {
+    let mut safe = over("duplicate = 0.2\nreorder = 0.2", 30, "size = \"16B..90kB\"");
+    safe.fidelity = Fidelity::Bundle;
+    let mut lossy = over("loss = 0.2", 100, "size = \"16B..3kB\"");
+    lossy.fidelity = Fidelity::Bundle;
+    for seed in 1..4 {
+        assert_eq!(delivered(&safe, seed), 30, "seed {seed}");
+        let delivered = delivered(&lossy, seed);
+        assert!((30..90).contains(&delivered), "{delivered}");
+    }
+}
+
+#[test]
 fn a_bundle_longer_than_a_transfer_crosses_in_fragments() {
     let scenario = over("send_rate = \"80Mbit\"", 1, "size = \"9MB\"");
     assert_eq!(delivered(&scenario, 1), 1);
@@ -134,20 +147,13 @@ fn what_is_kept_is_delivered_once_and_leaves_the_store_when_it_expires() {
 }
 
 #[test]
-fn a_link_over_udp_needs_octets_and_a_delay_that_stands() {
+fn a_link_over_udp_needs_a_delay_that_stands() {
     let mut scenario = over("", 1, "size = \"1kB\"");
-    scenario.fidelity = Fidelity::Bundle;
-    let error = World::new(&scenario, 1).expect_err("there are no datagrams");
-    assert_eq!(
-        error.to_string(),
-        "link 'n1-n2' is over UDP, which cannot be simulated at bundle fidelity"
-    );
-    assert!(error.hint().is_some());
-    scenario.fidelity = Fidelity::Octet;
     let points = [0, 100].map(|s| (Duration::from_secs(s), Duration::from_secs(s)));
     scenario.links[0].delay = dhow_channel::Delay::course(points.to_vec()).unwrap();
     let error = World::new(&scenario, 1).expect_err("a channel has one delay");
     assert!(error.to_string().contains("with a delay that changes"));
+    assert!(error.hint().is_some());
 }
 
 #[test]

@@ -33,10 +33,10 @@ pub fn family() -> Vec<Member> {
             name: name.clone(),
             scenario: scenario.clone(),
         });
-        if name == "mixed" {
+        if ["mixed", "udp"].contains(&name.as_str()) {
             scenario.fidelity = Fidelity::Bundle;
             members.push(Member {
-                name: "mixed, bundle fidelity".to_owned(),
+                name: format!("{name}, bundle fidelity"),
                 scenario,
             });
         }
