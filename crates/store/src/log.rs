@@ -432,6 +432,13 @@ impl Log {
         }
     }
 
+    /// Whether the octet at this position waits to be written.
+    pub(crate) fn is_staged(&self, position: u64) -> bool {
+        position
+            .checked_sub(self.staged_at)
+            .is_some_and(|ahead| ahead < self.staged_octets)
+    }
+
     /// Writes what is staged.
     pub(crate) fn flush(&mut self) -> Result<(), Trouble> {
         self.stage_buffer();

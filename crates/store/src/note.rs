@@ -86,7 +86,9 @@ impl Store {
         note: &Bytes,
         held: &mut Vec<Reference>,
     ) -> Result<Slot, Hindrance> {
-        self.log.flush()?;
+        if self.log.is_staged(former.own(&self.log.layout).offset) {
+            self.log.flush()?;
+        }
         let body = self.read_body(former)?;
         let (_, metadata) = split_body(&body).ok_or(Hindrance::Corrupt)?;
         let mut bundle = Reader(metadata)
