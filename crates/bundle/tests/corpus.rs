@@ -1,4 +1,4 @@
-//! The corpus of the fuzz target `bundle_decode`, replayed.
+//! The corpora of the fuzz targets `bundle_decode` and `bundle_v6_decode`, replayed.
 #![allow(
     clippy::unwrap_used,
     reason = "a test fails where it finds something else than expected"
@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use dhow_bundle::v7::oracle::check_bundle;
+use dhow_bundle::{v6, v7::oracle::check_bundle};
 
 #[test]
 fn every_file_of_the_corpus_is_read_or_refused() {
@@ -23,4 +23,16 @@ fn every_file_of_the_corpus_is_read_or_refused() {
         accepted >= 30 && refused >= 30,
         "{accepted} accepted and {refused} refused: the corpus is not there"
     );
+}
+
+#[test]
+fn every_file_of_version_6_is_read_or_refused() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/bundle_v6_decode");
+    let files = fs::read_dir(folder).unwrap();
+    let read = files.map(|entry| fs::read(entry.unwrap().path()).unwrap());
+    let accepted = read.filter(|octets| {
+        let octets = octets.clone().into();
+        matches!(v6::oracle::check_bundle(&octets), Ok(Some(_)))
+    });
+    assert!(accepted.count() >= 50, "the corpus is not there");
 }

@@ -473,3 +473,96 @@ fn an_aggregated_report_is_shown_by_its_runs() {
         assert!(text.contains(line), "{line:?} in {text}");
     }
 }
+
+/// Bundles of version 6 as live programs sent them, by the name of the capture.
+fn captured_v6(name: &str) -> &'static str {
+    let all = include_str!("../../bundle/tests/data/bundles_v6.tsv");
+    let mut lines = all.lines().filter_map(|line| line.split_once('\t'));
+    lines.find(|(it, _)| *it == name).unwrap().1
+}
+
+fn describe_captured(name: &str) -> Value {
+    let said = decode_hex(captured_v6(name), &["--json"]);
+    assert_eq!(said.code, 0, "{name}: {}", said.stderr);
+    serde_json::from_str(&said.stdout).unwrap()
+}
+
+#[test]
+fn a_bundle_of_version_6_is_described_with_its_custody() {
+    let described = describe_captured("ion-bpv6-tcpclv3-custody-acs#1");
+    for (key, value) in [
+        ("version", json!(6)),
+        ("source", json!("ipn:2.2")),
+        ("destination", json!("ipn:3.5")),
+        ("report_to", json!("ipn:2.4")),
+        ("custodian", json!("ipn:2.0")),
+        ("creation", json!([848_496_211, 1])),
+        ("lifetime_s", json!(60)),
+        ("priority", json!("normal")),
+        ("fragment", Value::Null),
+        ("record", Value::Null),
+    ] {
+        assert_eq!(described[key], value, "{key}");
+    }
+    let content = |at: usize| described["blocks"][at]["content"].clone();
+    let types = described["blocks"].as_array().unwrap().iter();
+    let types: Vec<u64> = types.map(|it| it["type"].as_u64().unwrap()).collect();
+    assert_eq!(types, [5, 20, 10, 1]);
+    assert_eq!(content(0), json!("ipn:2.0"));
+    assert_eq!(content(1), json!({"age_us": 0}));
+    assert_eq!(content(2), json!({"custody_id": 0, "custodian": "ipn:2.0"}));
+    let text = decode_hex(captured_v6("ion-bpv6-tcpclv3-custody-acs#1"), &[]).stdout;
+    for line in [
+        "bundle ipn:2.2/848496211/1, version 6, 90 octets",
+        "  priority     normal",
+        "custody 0 of ipn:2.0",
+    ] {
+        assert!(text.contains(line), "{line:?} in {text}");
+    }
+}
+
+#[test]
+fn records_of_version_6_are_described() {
+    let report = &describe_captured("dtnme-bpv6-udpcl#2")["record"];
+    assert_eq!(report["type"], 1);
+    assert_eq!(report["bundle"]["source"], "dtn://me1/src");
+    assert!(report["received"].is_array() && report["delivered"].is_null());
+    let signal = &describe_captured("hdtn-bpv6-tcpclv3-custody#2")["record"];
+    assert_eq!(signal["type"], 2);
+    assert_eq!(signal["succeeded"], true);
+    assert_eq!(signal["bundle"]["source"], "ipn:1.1");
+    let aggregate = &describe_captured("ion-bpv6-tcpclv3-custody-acs#19")["record"];
+    assert_eq!(aggregate["type"], 4);
+    assert_eq!(aggregate["custody_ids"], json!([[0, 2]]));
+}
+
+#[test]
+fn a_block_of_type_10_is_an_age_where_it_is_a_number_alone() {
+    let described = describe_captured("ibrdtn-ipnd1-epidemic#4");
+    let blocks = described["blocks"].as_array().unwrap();
+    let age = blocks.iter().find(|it| it["type"] == 10).unwrap();
+    assert_eq!(age["content"], json!({"age_us": 442}));
+}
+
+#[test]
+fn a_bundle_of_version_6_that_breaks_a_rule_is_refused_with_it() {
+    let good = captured_v6("ion-bpv6-tcpclv3-custody-acs#1");
+    for (octets, rule) in [
+        (
+            format!("{good}00"),
+            "octets follow the last block (RFC 5050 4)",
+        ),
+        (
+            good[..good.len() - 2].to_owned(),
+            "the octets end before the bundle does (RFC 5050 4)",
+        ),
+        (
+            good.replacen("811810", "811811", 1),
+            "the primary block says that it has",
+        ),
+    ] {
+        let said = decode_hex(&octets, &[]);
+        assert_eq!(said.code, 1);
+        assert!(said.stderr.contains(rule), "{rule:?} in {}", said.stderr);
+    }
+}

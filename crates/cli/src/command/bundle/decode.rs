@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 use clap::Args;
+use dhow_bundle::v6;
 use dhow_bundle::v7::admin::{AdministrativeRecord, RecordRefusal};
 use dhow_bundle::{BundleFlags, Deviation, Header, PayloadVerifier, Reading, Refusal};
 use serde::Serialize;
 
 use super::description::Description;
 use super::hex::HexReader;
+use super::version6::Version6;
 use crate::arguments::Common;
 use crate::digest::Sha256;
 use crate::failure::{Ending, Failure};
@@ -21,7 +23,7 @@ use crate::progress::Progress;
 
 /// Decode a bundle, and say why if it must be refused
 ///
-/// Exits with 0 when the bundle is accepted; with 1 when it is refused, with the rule that it breaks and the section of the standard. Imperfections that
+/// Reads versions 7 and 6 of the Bundle Protocol. Exits with 0 when the bundle is accepted; with 1 when it is refused, with the rule that it breaks and the section of the standard. Imperfections that
 /// a node takes are named, and the bundle is accepted.
 #[derive(Args, Debug)]
 pub struct Decode {
@@ -52,6 +54,23 @@ struct Judgement<'a> {
     section: &'a str,
 }
 
+/// The description of a bundle of either version.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Described {
+    Version7(Box<Description>),
+    Version6(Box<Version6>),
+}
+
+impl Described {
+    fn text(&self) -> String {
+        match self {
+            Self::Version7(description) => description.text(),
+            Self::Version6(description) => description.text(),
+        }
+    }
+}
+
 /// Why there is no description.
 enum Obstacle {
     Unread(io::Error),
@@ -80,6 +99,24 @@ impl From<RecordRefusal> for Obstacle {
         Self::Refused {
             rule: format!("the administrative record is not valid: {refusal}"),
             section: "RFC 9171 6.1",
+        }
+    }
+}
+
+impl From<v6::Refusal> for Obstacle {
+    fn from(refusal: v6::Refusal) -> Self {
+        Self::Refused {
+            rule: refusal.to_string(),
+            section: refusal.section(),
+        }
+    }
+}
+
+impl From<v6::admin::RecordRefusal> for Obstacle {
+    fn from(refusal: v6::admin::RecordRefusal) -> Self {
+        Self::Refused {
+            rule: format!("the administrative record is not valid: {refusal}"),
+            section: "RFC 5050 6.1",
         }
     }
 }
@@ -138,7 +175,7 @@ impl Decode {
         source: impl Read,
         reading: Reading,
         progress: &Progress,
-    ) -> Result<Description, Obstacle> {
+    ) -> Result<Described, Obstacle> {
         if self.hex {
             read(HexReader::new(source), reading, progress)
         } else {
@@ -207,16 +244,24 @@ fn read(
     mut source: impl Read,
     reading: Reading,
     progress: &Progress,
-) -> Result<Description, Obstacle> {
+) -> Result<Described, Obstacle> {
     let mut piece = vec![0_u8; PIECE_OCTETS];
-    let (header, rest) = read_header(&mut source, reading, &mut piece)?;
-    let mut payload = Payload {
-        left: header.payload_octets(),
-        digest: Sha256::default(),
-        verifier: PayloadVerifier::new(&header),
-        record: None,
-        trailer: Vec::new(),
-    };
+    let mut seen = BytesMut::new();
+    read_more(&mut source, &mut piece, &mut seen)?;
+    if seen.first() == Some(&v6::primary::VERSION) {
+        let described = read_version6(source, (piece, seen), progress)?;
+        return Ok(Described::Version6(described.into()));
+    }
+    let decode = |octets: &Bytes| Header::decode(octets, reading);
+    let header = read_header(
+        &mut source,
+        (&mut piece, &mut seen),
+        decode,
+        Refusal::Truncated,
+    )?;
+    let rest = seen.freeze().slice(header.octets.len()..);
+    let mut payload = Payload::new(header.payload_octets());
+    payload.verifier = Some(PayloadVerifier::new(&header));
     if header
         .primary
         .flags
@@ -226,29 +271,57 @@ fn read(
     {
         payload.record = Some(Vec::new());
     }
-    payload.take(&rest, header.trailer_octets());
-    loop {
-        if interrupt::is_requested() {
-            return Err(Obstacle::Interrupted);
-        }
-        let length = source.read(&mut piece)?;
-        if length == 0 {
-            break;
-        }
-        payload.take(
-            piece.get(..length).unwrap_or_default(),
-            header.trailer_octets(),
-        );
-        progress.advance(u64::try_from(length).unwrap_or_default());
+    payload.take_all(
+        source,
+        (&mut piece, &rest),
+        header.trailer_octets(),
+        progress,
+    )?;
+    if let Some(verifier) = payload.verifier {
+        verifier.finish(&payload.trailer)?;
     }
-    payload.verifier.finish(&payload.trailer)?;
     let (record, deviation) = payload.record.map(read_record).transpose()?.unzip();
-    Ok(Description::new(
+    let described = Description::new(
         &header,
         payload.digest.hexadecimal(),
         record.as_ref(),
         deviation.flatten(),
-    ))
+    );
+    Ok(Described::Version7(described.into()))
+}
+
+/// Reads a bundle of version 6 that begins with what was seen.
+fn read_version6(
+    mut source: impl Read,
+    (mut piece, mut seen): (Vec<u8>, BytesMut),
+    progress: &Progress,
+) -> Result<Version6, Obstacle> {
+    let truncated = v6::Refusal::Truncated;
+    let places = (&mut piece[..], &mut seen);
+    let header = read_header(&mut source, places, v6::Header::decode, truncated.clone())?;
+    let rest = seen.freeze().slice(header.octets.len()..);
+    let mut payload = Payload::new(header.payload_octets);
+    let primary = &header.primary;
+    let is_record = (primary.flags).contains(v6::BundleFlags::ADMINISTRATIVE_RECORD);
+    if is_record && primary.fragment.is_none() && header.payload_octets <= RECORD_OCTETS {
+        payload.record = Some(Vec::new());
+    }
+    let room = u64::try_from(v6::trailer::MAX_TRAILER_OCTETS).unwrap_or(u64::MAX);
+    payload.take_all(source, (&mut piece, &rest), room, progress)?;
+    if payload.left > 0 {
+        return Err(truncated.into());
+    }
+    let after = Bytes::from(payload.trailer);
+    let trailer = v6::Trailer::decode(&header, &after)?.ok_or(truncated)?;
+    if trailer.octets != after.len() {
+        return Err(v6::Refusal::OctetsAfterEnd.into());
+    }
+    let record = payload.record.as_deref();
+    let record = record
+        .map(v6::admin::AdministrativeRecord::decode)
+        .transpose()?;
+    let digest = payload.digest.hexadecimal();
+    Ok(Version6::new(&header, &trailer, digest, record.as_ref()))
 }
 
 /// An administrative record, with the imperfection that it has. A node takes a bundle by its blocks, whatever its records look like, and
@@ -261,23 +334,29 @@ fn read_record(octets: Vec<u8>) -> Result<(AdministrativeRecord, Option<Deviatio
     Ok((record, (!is_strict).then_some(Deviation::IntegerForBoolean)))
 }
 
+/// Reads more octets into `seen`; false at the end.
+fn read_more(source: &mut impl Read, piece: &mut [u8], seen: &mut BytesMut) -> io::Result<bool> {
+    let length = source.read(piece)?;
+    seen.extend_from_slice(piece.get(..length).unwrap_or_default());
+    Ok(length > 0)
+}
+
 /// Reads until the header blocks are complete; what follows them comes with them.
-fn read_header(
+fn read_header<H, R>(
     source: &mut impl Read,
-    reading: Reading,
-    piece: &mut [u8],
-) -> Result<(Header, Bytes), Obstacle> {
-    let mut seen = BytesMut::new();
+    (piece, seen): (&mut [u8], &mut BytesMut),
+    decode: impl Fn(&Bytes) -> Result<Option<H>, R>,
+    truncated: R,
+) -> Result<H, Obstacle>
+where
+    Obstacle: From<R>,
+{
     loop {
-        let length = source.read(piece)?;
-        seen.extend_from_slice(piece.get(..length).unwrap_or_default());
-        let octets = seen.clone().freeze();
-        if let Some(header) = Header::decode(&octets, reading)? {
-            let rest = octets.slice(header.octets.len()..);
-            return Ok((header, rest));
+        if let Some(header) = decode(&seen.clone().freeze())? {
+            return Ok(header);
         }
-        if length == 0 {
-            return Err(Refusal::Truncated.into());
+        if !read_more(source, piece, seen)? {
+            return Err(truncated.into());
         }
     }
 }
@@ -287,12 +366,46 @@ struct Payload {
     /// Octets of payload still to come.
     left: u64,
     digest: Sha256,
-    verifier: PayloadVerifier,
+    /// None where the payload has no checksum.
+    verifier: Option<PayloadVerifier>,
     record: Option<Vec<u8>>,
     trailer: Vec<u8>,
 }
 
 impl Payload {
+    /// Of so many octets.
+    fn new(octets: u64) -> Self {
+        Self {
+            left: octets,
+            digest: Sha256::default(),
+            verifier: None,
+            record: None,
+            trailer: Vec::new(),
+        }
+    }
+
+    /// Takes what was seen of it, and the rest of the source.
+    fn take_all(
+        &mut self,
+        mut source: impl Read,
+        (piece, seen): (&mut [u8], &[u8]),
+        trailer_octets: u64,
+        progress: &Progress,
+    ) -> Result<(), Obstacle> {
+        self.take(seen, trailer_octets);
+        loop {
+            if interrupt::is_requested() {
+                return Err(Obstacle::Interrupted);
+            }
+            let length = source.read(piece)?;
+            if length == 0 {
+                return Ok(());
+            }
+            self.take(piece.get(..length).unwrap_or_default(), trailer_octets);
+            progress.advance(u64::try_from(length).unwrap_or_default());
+        }
+    }
+
     fn take(&mut self, octets: &[u8], trailer_octets: u64) {
         let length = usize::try_from(self.left).map_or(octets.len(), |left| left.min(octets.len()));
         let (payload, after) = octets.split_at_checked(length).unwrap_or((octets, &[]));
@@ -300,7 +413,9 @@ impl Payload {
             .left
             .saturating_sub(u64::try_from(length).unwrap_or_default());
         self.digest.update(payload);
-        self.verifier.update(payload);
+        if let Some(verifier) = &mut self.verifier {
+            verifier.update(payload);
+        }
         if let Some(record) = &mut self.record {
             record.extend_from_slice(payload);
         }

@@ -6,6 +6,7 @@ mod drop;
 mod hex;
 mod make;
 mod record;
+mod version6;
 
 use clap::Subcommand;
 
