@@ -133,9 +133,9 @@ mistakes! {
     /// A bundle that an application confirmed before it was durable stays.
     ConfirmedAheadNotDeleted,
     /// The first part of a bundle is acknowledged when the store is asked to keep it.
-    PrefixAcknowledgedAtOnce,
+    ReactiveFragmentAcknowledgedAtOnce,
     /// The acknowledged part of a bundle that does not come to its end is dropped.
-    PrefixDropped,
+    ReactiveFragmentDropped,
     /// Without a clock, no sequence number is reserved after the first ones.
     SequenceNotReserved,
     /// All bundles of one millisecond have one sequence number.

@@ -450,7 +450,7 @@ mod tests {
                 keepalive_s: 30,
                 segment_mru: 1,
                 transfer_mru: 1,
-                keeps_prefixes: false,
+                keeps_reactive_fragments: false,
             },
         }
     }

@@ -140,7 +140,7 @@ pub struct SessionParameters {
     /// Largest transfer that the peer takes, octets.
     pub transfer_mru: u64,
     /// True when both sides keep what they acknowledged of a transfer that fails, as a fragment.
-    pub keeps_prefixes: bool,
+    pub keeps_reactive_fragments: bool,
 }
 
 /// Why a session is over.

@@ -204,7 +204,8 @@ impl Node {
     }
 }
 
-fn encode(router: RouterKind, body: &[u8]) -> Vec<u8> {
+/// The payload of an advert.
+pub(crate) fn encode(router: RouterKind, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(body.len() + 32);
     write_array(&mut out, 3);
     write_unsigned(&mut out, VERSION);
@@ -214,7 +215,7 @@ fn encode(router: RouterKind, body: &[u8]) -> Vec<u8> {
 }
 
 /// The router that an advert is for, and what it says to it; none where it is no advert of this version.
-fn decode(octets: &[u8]) -> Option<(RouterKind, &[u8])> {
+pub(crate) fn decode(octets: &[u8]) -> Option<(RouterKind, &[u8])> {
     if octets.len() > ADVERT_OCTETS {
         return None;
     }

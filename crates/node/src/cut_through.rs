@@ -41,11 +41,11 @@ impl Node {
             return false;
         };
         match pass {
-            CutThrough::UnderWay(passing) => {
-                let rest = passing.rest(entry);
+            CutThrough::UnderWay(under_way) => {
+                let rest = under_way.rest(entry);
                 let CutThroughTransfer {
                     session, transfer, ..
-                } = passing;
+                } = under_way;
                 if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
                     neighbour.stop_cut_through();
                     for octets in rest {

@@ -71,3 +71,6 @@ pub mod view;
 
 pub use node::Node;
 pub use reservation::exchange_octets;
+#[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
+pub use routing::oracle as adverts_oracle;

@@ -22,7 +22,7 @@ impl Node {
         let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
-        let keeps = neighbour.keeps_prefixes();
+        let keeps = neighbour.keeps_reactive_fragments();
         neighbour.probe_over(now.monotonic, transfer, refused.is_some());
         let Some(outgoing) = neighbour.closed(transfer) else {
             return;

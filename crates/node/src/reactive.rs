@@ -1,7 +1,7 @@
 //! The first part of a bundle that is still coming in, kept so that a contact that ends early has not been for
 //! nothing (docs/tcpcl-extensions.md 1).
 //!
-//! If both sides of a session keep prefixes, a fragment with the payload octets that are here is committed
+//! If both sides of a session keep reactive fragments, one with the payload octets that are here is committed
 //! beside the bundle from time to time; the store shares the payload between the two. The payload that such a fragment has
 //! is acknowledged as soon as it is durable. A longer fragment takes the place of a shorter one, and the whole
 //! bundle that of all. When the session ends within the transfer, a fragment of all that came goes the way of any
@@ -25,31 +25,31 @@ use crate::reports::ReportKind;
 impl Node {
     /// A fragment is durable.
     pub(crate) fn part_kept(&mut self, now: Now, key: BundleKey) {
-        let Some(prefix) = self.held.reactive_fragments_mut().remove(&key) else {
+        let Some(fragment) = self.held.reactive_fragments_mut().remove(&key) else {
             return;
         };
-        self.discard(now, prefix.replaces);
-        match prefix.fate {
+        self.discard(now, fragment.replaces);
+        match fragment.fate {
             Fate::Dropped => self.discard(now, Some(key)),
             Fate::Final => self.keep_for_good(now, key),
             Fate::Kept => {
                 let shorter = self
                     .held
                     .reactive_mut()
-                    .get_mut(&prefix.of)
+                    .get_mut(&fragment.of)
                     .and_then(|reactive| {
                         reactive.next = None;
-                        reactive.covered = prefix.covers;
+                        reactive.covered = fragment.covers;
                         reactive.kept.replace(key)
                     });
                 self.discard(now, shorter);
                 let origin = self
                     .held
                     .arrivals()
-                    .get(prefix.of)
+                    .get(fragment.of)
                     .map(|arrival| arrival.origin);
                 if let Some(Origin::Neighbour { session, transfer }) = origin {
-                    let octets = prefix.covers;
+                    let octets = fragment.covers;
                     self.adjacencies.command(
                         &mut self.attention,
                         now,
@@ -62,7 +62,7 @@ impl Node {
                     &mut self.outbox,
                     &self.config,
                     now,
-                    prefix.of,
+                    fragment.of,
                 );
             }
         }
@@ -70,12 +70,12 @@ impl Node {
 
     /// The store could not keep a fragment: the shorter one stays what there is.
     pub(crate) fn part_refused(&mut self, now: Now, key: BundleKey) {
-        let Some(prefix) = self.held.reactive_fragments_mut().remove(&key) else {
+        let Some(fragment) = self.held.reactive_fragments_mut().remove(&key) else {
             return;
         };
-        match (prefix.fate, prefix.replaces) {
+        match (fragment.fate, fragment.replaces) {
             (Fate::Kept, _) => {
-                if let Some(reactive) = self.held.reactive_mut().get_mut(&prefix.of) {
+                if let Some(reactive) = self.held.reactive_mut().get_mut(&fragment.of) {
                     reactive.next = None;
                 }
             }
@@ -117,7 +117,7 @@ impl Node {
                     (Fate::Final, Some(kept)),
                 )
             });
-        if longer.is_none() && planted(Mutant::PrefixDropped) {
+        if longer.is_none() && planted(Mutant::ReactiveFragmentDropped) {
             self.discard(now, Some(kept));
         } else if longer.is_none() {
             self.keep_for_good(now, kept);

@@ -74,7 +74,7 @@ impl Node {
             let Some(neighbour) = self.adjacencies.neighbour(session) else {
                 return;
             };
-            if let Some(key) = neighbour.passing {
+            if let Some(key) = neighbour.cut_through {
                 return self.forwarding.look_after_queue(
                     &self.held,
                     &mut self.adjacencies,

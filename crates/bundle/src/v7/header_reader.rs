@@ -52,7 +52,7 @@ impl HeaderReader {
     /// # Errors
     /// The rule of RFC 9171 that the octets break.
     pub fn read(&mut self, octets: &Bytes, reading: Reading) -> Result<bool, Refusal> {
-        let decoded = match self.glance(octets, reading) {
+        let decoded = match self.read_usual(octets, reading) {
             true => Ok(()),
             false => decode_header(octets, reading).map(|header| self.header = header),
         };
@@ -71,7 +71,7 @@ impl HeaderReader {
     }
 
     /// Reads a header in its usual form; false where it is in another, and then nothing is known.
-    pub(crate) fn glance(&mut self, octets: &Bytes, reading: Reading) -> bool {
+    pub(crate) fn read_usual(&mut self, octets: &Bytes, reading: Reading) -> bool {
         if self.known.reading != reading {
             self.forget(reading);
         }

@@ -23,7 +23,7 @@ pub fn check_bundle(octets: &[u8]) -> Result<Bundle, Refusal> {
     let octets = Bytes::copy_from_slice(octets);
     let mut reader = HeaderReader::default();
     for reading in [Reading::Strict, Reading::Lenient, Reading::Strict] {
-        if reader.glance(&octets, reading) {
+        if reader.read_usual(&octets, reading) {
             let header = reader.header().clone();
             let thorough = crate::v7::header::decode_header(&octets, reading);
             assert_eq!(Ok(header), thorough, "a glance sees what is there");

@@ -73,7 +73,7 @@ pub struct Config {
     pub termination_timeout: Duration,
     /// Whether what we acknowledge of a transfer that fails is kept as a fragment, and we go on behind
     /// what such a peer acknowledged (docs/tcpcl-extensions.md). Default false: it is the node that keeps.
-    pub keeps_prefixes: bool,
+    pub keeps_reactive_fragments: bool,
     /// The strictness with which the peer is read. Default `Strict`.
     pub reading: Reading,
     /// Incoming transfers and runs of equal segments that may wait for the node's acknowledgment; the
@@ -99,7 +99,7 @@ impl Config {
             transfer_timeout: None,
             negotiation_timeout: Duration::from_secs(10),
             termination_timeout: Duration::from_secs(10),
-            keeps_prefixes: false,
+            keeps_reactive_fragments: false,
             reading: Reading::Strict,
             awaiting_acknowledgment: 65_536,
         }

@@ -17,8 +17,8 @@ pub struct DataReader {
 enum Stage {
     /// The version is not known.
     Greeting(Greeting),
-    V3(v3::Heads),
-    V4(v4::Heads),
+    V3(Heads<v3::Decoder>),
+    V4(Heads<v4::Decoder>),
     /// The peer broke the protocol: its session reads no further.
     Lost,
 }
@@ -58,6 +58,47 @@ pub(super) enum Found {
     Fault,
 }
 
+/// The decoder of one version, as far as the place of data goes.
+pub(super) trait Framing: Default {
+    /// Read the contact header: true once it is there, `None` where it is none.
+    fn greet(&mut self, chunk: &mut Bytes) -> Option<bool>;
+
+    /// The meaning of the first octets of `chunk` behind the contact header, which it loses.
+    fn find(&mut self, chunk: &mut Bytes) -> Found;
+}
+
+/// Follows the heads of one side.
+#[derive(Debug, Default)]
+struct Heads<F> {
+    framing: F,
+    /// The contact header is over.
+    is_greeted: bool,
+}
+
+impl<F: Framing> Heads<F> {
+    /// Of a connection that begins with these octets, less than a contact header.
+    fn new(held: &mut Bytes) -> Self {
+        let mut heads = Self::default();
+        // A fault in them shows again with the next octets.
+        let _ = heads.framing.greet(held);
+        heads
+    }
+
+    /// The meaning of the first octets of `chunk`, which it loses.
+    fn next(&mut self, chunk: &mut Bytes) -> Found {
+        if self.is_greeted {
+            return self.framing.find(chunk);
+        }
+        match self.framing.greet(chunk) {
+            Some(is_greeted) => {
+                self.is_greeted = is_greeted;
+                Found::Message
+            }
+            None => Found::Fault,
+        }
+    }
+}
+
 impl DataReader {
     /// The meaning of the first octets of `chunk`, which it loses; `None` when it is empty.
     pub fn next(&mut self, chunk: &mut Bytes) -> Option<Part> {
@@ -72,8 +113,8 @@ impl DataReader {
                     return Some(Part::Messages(before));
                 };
                 self.stage = match version {
-                    Version::V3 => Stage::V3(v3::Heads::new(&mut held)),
-                    Version::V4 => Stage::V4(v4::Heads::new(&mut held)),
+                    Version::V3 => Stage::V3(Heads::new(&mut held)),
+                    Version::V4 => Stage::V4(Heads::new(&mut held)),
                 };
                 return self.next(chunk);
             }

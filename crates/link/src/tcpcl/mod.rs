@@ -4,7 +4,7 @@
 //! [`v4`] is TCPCLv4 (RFC 9174), [`v3`] is TCPCLv3 (RFC 7242).
 //!
 //! Beside them lies what knows of no version: `config`, `event` (what the node has not taken yet), `order` (the list that
-//! both directions of transfers are kept in), `supply` (the octets of a transfer), `pacing` (the length of segments),
+//! both directions of transfers are kept in), `outgoing` (transfers to the peer), `supply` (the octets of a transfer), `pacing` (the length of segments),
 //! `head` (heads of messages in any chunking), `writer` (the gather list under construction), `timer` (what a session
 //! waits for).
 
@@ -14,6 +14,7 @@ mod event;
 mod greeting;
 mod head;
 mod order;
+mod outgoing;
 mod pacing;
 pub mod session;
 mod supply;

@@ -92,7 +92,7 @@ impl Session {
     pub const fn holds_unverified(&self) -> bool {
         match &self.speaker {
             Speaker::V3(session) => match session.parameters() {
-                Some(parameters) => parameters.keeps_prefixes,
+                Some(parameters) => parameters.keeps_reactive_fragments,
                 None => false,
             },
             Speaker::V4(_) => false,

@@ -12,11 +12,11 @@ impl Adjacencies {
         &mut self,
         attention: &mut Attention,
         now: Now,
-        passing: CutThroughTransfer,
+        under_way: CutThroughTransfer,
     ) {
         let CutThroughTransfer {
             session, transfer, ..
-        } = passing;
+        } = under_way;
         let Some(neighbour) = self.neighbours.get_mut(&session) else {
             return;
         };
@@ -33,7 +33,7 @@ impl Neighbour {
     }
 
     pub(crate) fn stop_cut_through(&mut self) {
-        self.passing = None;
+        self.cut_through = None;
         self.queueing = None;
     }
 }

@@ -189,7 +189,7 @@ impl Datagrams {
                 keepalive_s: 0,
                 segment_mru: self.segment_mru,
                 transfer_mru: self.link.capabilities().transfer_mru,
-                keeps_prefixes: false,
+                keeps_reactive_fragments: false,
             }),
             DatagramEvent::Piece {
                 transfer,

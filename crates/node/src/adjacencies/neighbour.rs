@@ -61,7 +61,7 @@ pub(crate) struct Neighbour {
     /// Bundles that are cut into fragments, one after the other; no more than the window has room for.
     pub(crate) splits: VecDeque<Split>,
     /// A bundle that goes out over this session while it still comes in.
-    pub(crate) passing: Option<dhow_bundle::storage::BundleKey>,
+    pub(crate) cut_through: Option<dhow_bundle::storage::BundleKey>,
     /// Others that wait for that.
     pub(crate) queueing: Option<Queueing>,
     /// When bundles that may not go here are taken out of the way of others next.
@@ -189,7 +189,7 @@ impl Neighbour {
             in_flight: 0,
             window: Window::default(),
             splits: VecDeque::new(),
-            passing: None,
+            cut_through: None,
             queueing: None,
             clear_at: now.monotonic,
             paused_until: None,
@@ -232,7 +232,7 @@ impl Neighbour {
     pub(crate) fn has_room_before_sync(&self, now: Instant) -> bool {
         let octets = self.in_flight_octets.saturating_sub(AHEAD_OCTETS);
         self.has_place(now)
-            && self.passing.is_none()
+            && self.cut_through.is_none()
             && self.splits.is_empty()
             && (self.in_flight == 0 || octets < self.policy.window_octets)
             && (self.in_flight <= 1 || self.window.has_room(now, octets))
@@ -375,8 +375,10 @@ impl Neighbour {
     }
 
     /// The octets of a failed transfer that were acknowledged stay at the receiver, in both directions.
-    pub(crate) fn keeps_prefixes(&self) -> bool {
-        self.parameters.as_ref().is_some_and(|it| it.keeps_prefixes)
+    pub(crate) fn keeps_reactive_fragments(&self) -> bool {
+        self.parameters
+            .as_ref()
+            .is_some_and(|it| it.keeps_reactive_fragments)
     }
 
     /// Largest bundle that may go out in one transfer, octets.
@@ -416,7 +418,7 @@ pub(crate) fn session_config(node_id: NodeId, policy: &SessionPolicy) -> tcpcl::
     let answer_timeout = Duration::from_secs(u64::from(policy.answer_timeout_s));
     config.negotiation_timeout = answer_timeout;
     config.termination_timeout = answer_timeout;
-    config.keeps_prefixes = policy.resume == Enabled::Yes;
+    config.keeps_reactive_fragments = policy.resume == Enabled::Yes;
     config.reading = reading(policy.reading);
     config
 }

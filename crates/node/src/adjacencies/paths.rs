@@ -19,13 +19,13 @@ pub(crate) enum IdlePaths {
     /// The node asks.
     Asked,
     /// The driver tells: nothing is left for the node's timer but what is under way.
-    Told,
+    Reported,
 }
 
 impl Adjacencies {
     /// The driver tells of lost paths by itself.
     pub(crate) fn tells_paths(&mut self) {
-        self.idle_paths = IdlePaths::Told;
+        self.idle_paths = IdlePaths::Reported;
     }
 
     /// Look at the network, which changed a moment ago, and at the paths of sessions, where it is time.

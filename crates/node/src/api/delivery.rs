@@ -53,7 +53,7 @@ pub(super) struct Deliveries {
     leaving: VecDeque<Piece>,
     /// In the order in which they left.
     unconfirmed: VecDeque<DeliveryId>,
-    spelling: DeliveryEncoding,
+    encoding: DeliveryEncoding,
     /// The buffer in which heads are written, one behind the other.
     heads: SmallBuffer,
 }
@@ -65,7 +65,7 @@ impl Deliveries {
             waiting: VecDeque::new(),
             leaving: VecDeque::new(),
             unconfirmed: VecDeque::new(),
-            spelling: DeliveryEncoding::default(),
+            encoding: DeliveryEncoding::default(),
             heads: SmallBuffer::new(HEADS_OCTETS),
         }
     }
@@ -166,7 +166,7 @@ impl Deliveries {
     fn head(&mut self, id: DeliveryId, head: &DeliveryHead) -> Piece {
         self.heads.reserve(HEAD_OCTETS);
         if head.flags & FLAG_ADMINISTRATIVE == 0 {
-            put_delivery(id, head, &mut self.spelling, self.heads.open());
+            put_delivery(id, head, &mut self.encoding, self.heads.open());
         } else {
             put_record(id, head, self.heads.open());
         }

@@ -117,15 +117,15 @@ impl Created<'_> {
 pub(super) fn put_delivery(
     id: DeliveryId,
     head: &DeliveryHead,
-    spelling: &mut DeliveryEncoding,
+    encoding: &mut DeliveryEncoding,
     out: &mut impl BufMut,
 ) {
     let report_to = match &head.report_to {
         EndpointId::Null => Arc::default(),
-        endpoint => spelling.report_to.of(endpoint),
+        endpoint => encoding.report_to.of(endpoint),
     };
-    let source = spelling.source.of(&head.id.source);
-    let destination = spelling.destination.of(&head.destination);
+    let source = encoding.source.of(&head.id.source);
+    let destination = encoding.destination.of(&head.destination);
     let before = [(1, &*source), (2, &*destination)];
     let numbers = [
         (3, head.id.creation.time.as_millis()),
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_delivery_is_announced_as_its_message_would() {
-        let mut spelling = DeliveryEncoding::default();
+        let mut encoding = DeliveryEncoding::default();
         for number in NUMBERS {
             for report_to in ["dtn:none", "ipn:1.5"] {
                 let head = DeliveryHead {
@@ -350,7 +350,7 @@ mod tests {
                     ..BundleAdu::default()
                 }));
                 let (mut short, mut long) = (BytesMut::new(), BytesMut::new());
-                put_delivery(DeliveryId(number), &head, &mut spelling, &mut short);
+                put_delivery(DeliveryId(number), &head, &mut encoding, &mut short);
                 put_message(&message, &mut long);
                 assert_eq!(short, long);
             }

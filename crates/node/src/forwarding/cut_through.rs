@@ -191,20 +191,20 @@ impl Forwarding {
             return;
         };
         if let Some(neighbour) = adjacencies.neighbour_mut(session) {
-            neighbour.passing = Some(key);
+            neighbour.cut_through = Some(key);
             neighbour.queueing = None;
             neighbour.command(now, LinkCommand::Unverified { transfer });
             let octets = Piece::Octets(outgoing.octets);
             neighbour.command(now, LinkCommand::Supply { transfer, octets });
         }
         out.counters.passed += 1;
-        let passing = CutThroughTransfer {
+        let under_way = CutThroughTransfer {
             session,
             transfer,
             written: 0,
             ending: adjacencies.ending(session, header),
         };
-        self.pass_before_sync(held, key, CutThrough::UnderWay(passing));
+        self.pass_before_sync(held, key, CutThrough::UnderWay(under_way));
         out.store(StoreCommand::Watch { key });
         adjacencies.flush(out, session);
     }
@@ -224,14 +224,14 @@ impl Forwarding {
         };
         let header = u64::from(entry.header_octets());
         let payload_end = header.saturating_add(entry.payload_octets());
-        let Some(CutThrough::UnderWay(passing)) = self.cut_throughs.get_mut(&key) else {
+        let Some(CutThrough::UnderWay(under_way)) = self.cut_throughs.get_mut(&key) else {
             return;
         };
-        let (session, transfer) = (passing.session, passing.transfer);
+        let (session, transfer) = (under_way.session, under_way.transfer);
         for extent in extents {
-            let start = passing.written;
+            let start = under_way.written;
             let end = start.saturating_add(extent.length);
-            passing.written = end;
+            under_way.written = end;
             // The header has gone out as it is for the next hop; what follows the payload is held back.
             let header = if planted(Mutant::HeaderPassedAgain) {
                 0
@@ -263,7 +263,9 @@ impl Forwarding {
     ) {
         match self.cut_throughs.remove(&key) {
             Some(CutThrough::UnderWay(_)) if planted(Mutant::BrokenPassGoesOn) => {}
-            Some(CutThrough::UnderWay(passing)) => adjacencies.end_early(attention, now, passing),
+            Some(CutThrough::UnderWay(under_way)) => {
+                adjacencies.end_early(attention, now, under_way)
+            }
             Some(CutThrough::Left(session, transfer)) => {
                 adjacencies.disown_transfer(session, transfer)
             }
@@ -282,10 +284,10 @@ impl Forwarding {
         key: BundleKey,
     ) {
         let waits = self.choose(held, adjacencies, session).is_some();
-        let Some(CutThrough::UnderWay(passing)) = self.cut_throughs.get(&key) else {
+        let Some(CutThrough::UnderWay(under_way)) = self.cut_throughs.get(&key) else {
             return;
         };
-        let passing = *passing;
+        let under_way = *under_way;
         let Some(neighbour) = adjacencies.neighbour_mut(session) else {
             return;
         };
@@ -308,7 +310,7 @@ impl Forwarding {
         let look = now.monotonic + LONGEST_WAIT;
         neighbour.queueing = Some(Queueing {
             look,
-            written: passing.written,
+            written: under_way.written,
             ..queueing
         });
         let link = neighbour.link;
@@ -321,11 +323,11 @@ impl Forwarding {
         }
         // Once half of it is here, the rest takes about as long as it took so far at most.
         let whole = held.entry(key).map_or(0, |entry| entry.octets());
-        if passing.written > queueing.written && passing.written >= whole / 2 {
+        if under_way.written > queueing.written && under_way.written >= whole / 2 {
             return;
         }
         self.cut_throughs.insert(key, CutThrough::Failed(None));
-        adjacencies.end_early(attention, now, passing);
+        adjacencies.end_early(attention, now, under_way);
     }
 
     /// Whom a bundle came from is told that it is durable here; by policy only once the next hop has it, where

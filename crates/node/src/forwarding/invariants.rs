@@ -39,11 +39,11 @@ impl Forwarding {
                 let knows = neighbour.is_some_and(|it| it.outgoing().contains(transfer.0));
                 expect(knows, || format!("{key:?} has left with nobody"))?;
             }
-            if let CutThrough::UnderWay(passing) = pass {
+            if let CutThrough::UnderWay(under_way) = pass {
                 sessions += 1;
-                let neighbour = adjacencies.neighbour(passing.session);
+                let neighbour = adjacencies.neighbour(under_way.session);
                 let knows = neighbour.is_some_and(|it| {
-                    it.passing == Some(*key) && it.outgoing().contains(passing.transfer.0)
+                    it.cut_through == Some(*key) && it.outgoing().contains(under_way.transfer.0)
                 });
                 expect(knows, || format!("{key:?} is passed on by nobody"))?;
             }
@@ -51,7 +51,7 @@ impl Forwarding {
         let busy = adjacencies
             .neighbours()
             .map(|(_, it)| it)
-            .filter(|it| it.passing.is_some());
+            .filter(|it| it.cut_through.is_some());
         expect(busy.count() == sessions, || {
             "a session passes nothing on".into()
         })?;

@@ -94,7 +94,7 @@ pub(crate) struct Part {
     pub(crate) covers: u64,
 }
 
-/// Transfers whose prefix was acknowledged and not kept.
+/// Transfers whose first octets were acknowledged and not kept.
 pub(crate) type Retracted = VecDeque<BundleId>;
 
 impl Incoming {
@@ -221,20 +221,20 @@ impl Held {
         self.arrivals
             .insert(key, Arrival::new(Origin::ReactiveFragment), destination);
         let covers = part.covers;
-        let prefix = ReactiveFragment {
+        let fragment = ReactiveFragment {
             of,
             covers,
             fate,
             replaces,
         };
-        self.reactive_fragments.insert(key, prefix);
+        self.reactive_fragments.insert(key, fragment);
         self.append(out, key, Piece::Octets(part.header.octets));
         out.store(StoreCommand::Share { key, from: of });
         self.append(out, key, Piece::Octets(part.trailer));
         self.commit(adjacencies, out, key);
         let origin = self.arrivals.get(of).map(|arrival| arrival.origin);
         if let Some(Origin::Neighbour { session, transfer }) = origin
-            && planted(Mutant::PrefixAcknowledgedAtOnce)
+            && planted(Mutant::ReactiveFragmentAcknowledgedAtOnce)
             && let Some(neighbour) = adjacencies.neighbour_mut(session)
         {
             let now = Now {
@@ -263,7 +263,7 @@ impl Held {
             && !header.primary.source.is_null();
         let agreed = may
             && adjacencies.neighbour(session).is_some_and(|neighbour| {
-                neighbour.keeps_prefixes() && neighbour.unverified != Some(transfer)
+                neighbour.keeps_reactive_fragments() && neighbour.unverified != Some(transfer)
             });
         if agreed {
             let reactive = Reactive {

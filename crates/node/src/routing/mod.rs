@@ -5,6 +5,8 @@
 //! neighbours ([`flood`]). Either sees endpoint IDs, nodes and contacts; never octets, sessions or clocks.
 
 mod flood;
+#[cfg(any(test, feature = "testing"))]
+pub mod oracle;
 pub(crate) mod static_routes;
 
 use alloc::boxed::Box;

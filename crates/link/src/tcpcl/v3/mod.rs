@@ -46,6 +46,6 @@ mod wire;
 mod tests;
 
 pub use super::config::Config;
-pub(super) use data::Heads;
 pub use session::Session;
 pub use state::State;
+pub(super) use wire::Decoder;

@@ -23,7 +23,7 @@ const NO_LIMIT: u64 = u64::MAX;
 pub(super) struct Agreed {
     pub(super) answering: Answering,
     /// The acknowledged octets of a bundle that fails are kept as a fragment.
-    pub(super) keeps_prefixes: bool,
+    pub(super) keeps_reactive_fragments: bool,
     /// The peer is told the lengths of bundles.
     pub(super) lengths: bool,
 }
@@ -32,7 +32,7 @@ impl Agreed {
     /// Before the peer has said anything.
     pub(super) const NOTHING: Self = Self {
         answering: Answering::Nothing,
-        keeps_prefixes: false,
+        keeps_reactive_fragments: false,
         lengths: false,
     };
 
@@ -49,7 +49,8 @@ impl Agreed {
         Self {
             answering,
             // Without acknowledgments nobody knows what was kept.
-            keeps_prefixes: both & offer::FRAGMENTATION != 0 && both & offer::ACKNOWLEDGMENTS != 0,
+            keeps_reactive_fragments: both & offer::FRAGMENTATION != 0
+                && both & offer::ACKNOWLEDGMENTS != 0,
             lengths: theirs & offer::LENGTHS != 0,
         }
     }
@@ -58,7 +59,7 @@ impl Agreed {
 /// The offer of a session of ours: all that there is, and to keep parts where the node does.
 pub(super) const fn offered(config: &Config) -> u8 {
     let always = offer::ACKNOWLEDGMENTS | offer::REFUSALS | offer::LENGTHS;
-    if config.keeps_prefixes {
+    if config.keeps_reactive_fragments {
         always | offer::FRAGMENTATION
     } else {
         always
@@ -122,7 +123,7 @@ impl Session {
             keepalive_s,
             segment_mru: NO_LIMIT,
             transfer_mru: NO_LIMIT,
-            keeps_prefixes: agreed.keeps_prefixes,
+            keeps_reactive_fragments: agreed.keeps_reactive_fragments,
         };
         self.apply(Trigger::HeadersAgreed);
         self.parameters = Some(parameters.clone());

@@ -124,7 +124,7 @@ impl Ordeal {
             awaiting_acknowledgment: AWAITING,
             segment_length: 500,
             transfer_mru: 20_000,
-            keeps_prefixes: true,
+            keeps_reactive_fragments: true,
             ..Config::new(node_id)
         };
         let now = Now {

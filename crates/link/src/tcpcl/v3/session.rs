@@ -8,13 +8,14 @@ use super::negotiation::offered;
 use super::state::{self, State, Trigger};
 use super::termination::Termination;
 use super::transfer_in::{Limits, Refusal, TransfersIn};
-use super::transfer_out::{Cancelled, TransfersOut};
+use super::transfer_out::TransfersOut;
 use super::wire::Decoder;
 use crate::stream::{
     DownReason, Gather, LinkCommand, LinkEvent, SessionParameters, StreamSession, TerminateReason,
 };
 use crate::tcpcl::config::Config;
 use crate::tcpcl::event::Events;
+use crate::tcpcl::outgoing::Cancelled;
 use crate::tcpcl::timer::{Expiry, Timers};
 use crate::tcpcl::writer::{Encode, HEAD_ROOM, Writer};
 

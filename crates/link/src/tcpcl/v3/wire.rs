@@ -52,7 +52,7 @@ pub(super) enum Item {
 /// Reads a stream of octets as a contact header and messages. Data are sliced out of the chunks; only
 /// an incomplete head is copied and kept.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub(in crate::tcpcl) struct Decoder {
     heads: Heads,
     /// Octets of the current segment's data still to come.
     data_remaining: u64,

@@ -104,7 +104,7 @@ impl TransferExtensions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SessionExtensions {
     /// It keeps what it acknowledged of a transfer that fails.
-    pub(super) keeps_prefixes: bool,
+    pub(super) keeps_reactive_fragments: bool,
 }
 
 impl SessionExtensions {
@@ -113,7 +113,7 @@ impl SessionExtensions {
         let mut extensions = Self::default();
         each_item(list, |item| {
             if item.kind == PREFIXES_KEPT && item.value == [PREFIXES_KEPT_VERSION] {
-                extensions.keeps_prefixes = true;
+                extensions.keeps_reactive_fragments = true;
                 return Ok(());
             }
             item.skip()
@@ -124,7 +124,7 @@ impl SessionExtensions {
     /// The items as a list, without its length.
     pub(super) fn encode(self) -> Bytes {
         let mut out = BytesMut::new();
-        if self.keeps_prefixes {
+        if self.keeps_reactive_fragments {
             // Not critical: without it transfers begin again.
             out.put_u8(0);
             out.put_u16(PREFIXES_KEPT);

@@ -43,6 +43,6 @@ mod wire;
 mod tests;
 
 pub use super::config::{Config, IdentityPolicy, Role, TlsPolicy};
-pub(super) use data::Heads;
 pub use session::Session;
 pub use state::State;
+pub(super) use wire::Decoder;

@@ -11,7 +11,7 @@ use super::extension::{ExtensionFault, SessionExtensions};
 use super::message::{CAN_TLS, ContactHeader, Message, SessInit, VERSION};
 use super::session::{Session, peer_fault};
 use super::state::Trigger;
-use super::transfer_out::Keeping;
+use super::transfer_out::ReactiveFragments;
 use crate::stream::{DownReason, LinkEvent, PeerIdentities, SessionParameters, TerminateReason};
 use crate::tcpcl::config::{IdentityPolicy, Role, TlsPolicy};
 use crate::tcpcl::writer::Encode;
@@ -164,7 +164,7 @@ impl Session {
             transfer_mru: self.config.transfer_mru,
             node_id: format!("{}", self.config.node_id),
             extensions: SessionExtensions {
-                keeps_prefixes: self.config.keeps_prefixes,
+                keeps_reactive_fragments: self.config.keeps_reactive_fragments,
             }
             .encode(),
         };
@@ -188,11 +188,12 @@ impl Session {
             keepalive_s,
             segment_mru: init.segment_mru,
             transfer_mru: init.transfer_mru,
-            keeps_prefixes: self.config.keeps_prefixes && extensions.keeps_prefixes,
+            keeps_reactive_fragments: self.config.keeps_reactive_fragments
+                && extensions.keeps_reactive_fragments,
         };
-        let keeping = match parameters.keeps_prefixes {
-            true => Keeping::Prefixes,
-            false => Keeping::Nothing,
+        let reactive_fragments = match parameters.keeps_reactive_fragments {
+            true => ReactiveFragments::Kept,
+            false => ReactiveFragments::Dropped,
         };
         self.apply(Trigger::InitAgreed);
         self.parameters = Some(parameters.clone());
@@ -200,7 +201,7 @@ impl Session {
         self.timers.negotiated(now.monotonic, keepalive_s);
         self.outgoing.negotiated(
             (init.segment_mru, init.transfer_mru),
-            keeping,
+            reactive_fragments,
             &mut self.events,
         );
     }

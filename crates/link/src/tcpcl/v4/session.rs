@@ -8,7 +8,7 @@ use super::message::Message;
 use super::state::{self, State, Trigger};
 use super::termination::Termination;
 use super::transfer_in::{Limits, TransfersIn};
-use super::transfer_out::{Cancelled, TransfersOut};
+use super::transfer_out::TransfersOut;
 use super::wire::Decoder;
 use crate::stream::{
     DownReason, Gather, LinkCommand, LinkEvent, PeerIdentities, SessionParameters, StreamSession,
@@ -16,9 +16,10 @@ use crate::stream::{
 };
 use crate::tcpcl::config::{Config, Role};
 use crate::tcpcl::event::Events;
+use crate::tcpcl::outgoing::Cancelled;
 use crate::tcpcl::timer::{Expiry, Timers};
-use crate::tcpcl::writer::Encode;
-use crate::tcpcl::writer::{HEAD_ROOM, Writer};
+
+use crate::tcpcl::writer::{Encode, HEAD_ROOM, Writer};
 
 /// Events that may wait before the session asks for no more octets.
 const MAX_EVENTS_WAITING: usize = 16_384;
@@ -154,7 +155,7 @@ impl Session {
                 match self.outgoing.cancel(transfer, &mut self.events) {
                     Cancelled::Quietly => {}
                     // A transfer that has wholly left cannot be taken back.
-                    Cancelled::TooLate => {
+                    Cancelled::NeedsEnd => {
                         self.fail(
                             Some(TerminateReason::Unknown),
                             DownReason::Terminated(TerminateReason::Unknown),

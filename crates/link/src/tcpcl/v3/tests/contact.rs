@@ -31,7 +31,7 @@ fn both_sides_begin_with_their_contact_headers() {
         b"dtn!\x03\x0d\x00\x1e\x0bdtn://here/"
     );
     let keeping = Config {
-        keeps_prefixes: true,
+        keeps_reactive_fragments: true,
         ..config("ipn:2.0")
     };
     let mut session = Session::new(keeping, at(0));
@@ -62,13 +62,13 @@ fn what_both_offer_is_agreed_on() {
     for ours in [false, true] {
         for theirs in 0..=u8::MAX {
             let config = Config {
-                keeps_prefixes: ours,
+                keeps_reactive_fragments: ours,
                 ..config("ipn:2.0")
             };
             let parameters = up(config, &header(theirs, 5, "ipn:1.0"));
             let both = ACKNOWLEDGED | FRAGMENTED;
             assert_eq!(
-                parameters.keeps_prefixes,
+                parameters.keeps_reactive_fragments,
                 ours && theirs & both == both,
                 "{theirs:#x}"
             );

@@ -367,7 +367,7 @@ fn a_bundle_given_up_ends_early_or_with_the_session() {
 fn what_is_not_verified_waits_for_its_end_where_parts_are_kept() {
     for (offer, held) in [(ALL | FRAGMENTED, true), (ALL, false)] {
         let keeping = Config {
-            keeps_prefixes: true,
+            keeps_reactive_fragments: true,
             ..small()
         };
         let mut session = established(keeping, offer);

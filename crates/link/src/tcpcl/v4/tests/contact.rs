@@ -87,7 +87,7 @@ fn both_sides_agree_on_the_smaller_keepalive_and_learn_each_others_limits_4_7() 
             keepalive_s: 20,
             segment_mru: passive.segment_mru,
             transfer_mru: passive.transfer_mru,
-            keeps_prefixes: false,
+            keeps_reactive_fragments: false,
         }
     );
     assert_eq!(
@@ -267,7 +267,7 @@ fn only_unknown_critical_session_extensions_are_refused_4_8() {
 #[test]
 fn prefixes_are_kept_where_both_sides_say_so_4_8() {
     let keeping = |id| Config {
-        keeps_prefixes: true,
+        keeps_reactive_fragments: true,
         ..config(id)
     };
     let item = [0, 0xd4, 0x01, 0, 1, 1];
@@ -279,10 +279,10 @@ fn prefixes_are_kept_where_both_sides_say_so_4_8() {
         (config("ipn:2.0"), &item, false),
     ];
     for (config, items, kept) in cases {
-        let says = config.keeps_prefixes;
+        let says = config.keeps_reactive_fragments;
         let init = sess_init(30, 1_000, 1_000, b"ipn:1.0", items);
         let (session, _, sent) = meet(config, &init);
-        assert_eq!(session.parameters().unwrap().keeps_prefixes, kept);
+        assert_eq!(session.parameters().unwrap().keeps_reactive_fragments, kept);
         let Some(Message::SessInit(ours)) = sent.first() else {
             panic!("{sent:?}")
         };

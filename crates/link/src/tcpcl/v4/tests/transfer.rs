@@ -1028,12 +1028,12 @@ fn an_early_end_is_refused_and_what_came_is_abandoned_5_2_5_1() {
 #[test]
 fn a_transfer_that_is_not_verified_says_so_where_prefixes_are_kept_5_2_5() {
     let keeping = |id| Config {
-        keeps_prefixes: true,
+        keeps_reactive_fragments: true,
         segment_length: 100,
         ..config(id)
     };
     for peer in [keeping("ipn:2.0"), config("ipn:2.0")] {
-        let keeps = peer.keeps_prefixes;
+        let keeps = peer.keeps_reactive_fragments;
         let mut pair = Pair::new(keeping("ipn:1.0"), peer);
         pair.settle();
         let transfer = TransferId(0);
