@@ -110,7 +110,9 @@ class Dissection:
 
     def fields(self, selection: str, *names: str) -> list[str]:
         """Fields of the frames that a display filter selects, a line each."""
-        command = ["tshark", "-2", "-r", str(self.file), "-Y", selection, "-T", "fields", *self.more]
+        # Two processors may capture the packets of one connection in another order than it sent them.
+        command = ["tshark", "-2", "-r", str(self.file), "-o", "tcp.reassemble_out_of_order:TRUE",
+                   "-Y", selection, "-T", "fields", *self.more]
         spoken = {"tcp": "tcpcl", "udp": "bundle"}[self.transport]
         for port in self.ports:
             command += ["-d", f"{self.transport}.port=={port},{spoken}"]

@@ -566,3 +566,63 @@ fn a_bundle_of_version_6_that_breaks_a_rule_is_refused_with_it() {
         assert!(said.stderr.contains(rule), "{rule:?} in {}", said.stderr);
     }
 }
+
+#[test]
+fn a_bundle_of_version_6_is_made_as_it_was_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    for octets in [0, 1, 127, 128, 16_384, 3_000_001] {
+        let payload = payload(1, octets);
+        let options = [
+            "--version",
+            "6",
+            "--priority",
+            "expedited",
+            "--report",
+            "delivery",
+        ];
+        let more = [
+            "--creation",
+            "848000000999/3",
+            "--lifetime",
+            "90s",
+            "--flags",
+            "0x8",
+        ];
+        let bundle = make_and_decode(directory.path(), &payload, &[options, more].concat());
+        for (key, value) in [
+            ("version", json!(6)),
+            ("source", json!("ipn:1.5")),
+            ("destination", json!("ipn:2.42")),
+            ("report_to", json!("ipn:1.5")),
+            ("custodian", json!("dtn:none")),
+            ("creation", json!([848_000_000, 3])),
+            ("lifetime_s", json!(90)),
+            ("priority", json!("expedited")),
+            ("flags", json!(0x2_0118)),
+            ("payload_octets", json!(octets)),
+            ("payload_sha256", json!(sha256(&payload))),
+        ] {
+            assert_eq!(bundle[key], value, "{key} of {octets}");
+        }
+    }
+    let payload = directory.path().join("payload");
+    let make = |more: &[&str]| {
+        let words = ["bundle", "make", "dtn://a/x", "dtn://b/y"];
+        run(&[&words, &[payload.to_str().unwrap()][..], more].concat())
+    };
+    for (option, code) in [
+        (&["--version", "6", "--hop-limit", "3"][..], 2),
+        (&["--version", "6", "--crc", "16"], 2),
+        (&["--priority", "bulk"], 2),
+        (&["--version", "6", "--flags", "0x2"], 1),
+    ] {
+        let said = make(option);
+        assert_eq!(said.code, code, "{option:?}: {}", said.stderr);
+    }
+    let file = directory.path().join("made");
+    let made = make(&["--version", "6", "--out", file.to_str().unwrap()]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let octets = fs::read(file).unwrap();
+    let dictionary = b"dtn\0//b/y\0//a/x\0none\0";
+    assert!(octets.windows(dictionary.len()).any(|it| it == dictionary));
+}

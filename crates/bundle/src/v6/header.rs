@@ -35,6 +35,22 @@ pub struct Header {
 }
 
 impl Header {
+    /// The header of a bundle of one block, its payload.
+    ///
+    /// # Errors
+    /// The rule that the primary block breaks.
+    pub fn new(primary: PrimaryBlock, payload_octets: u64) -> Result<Self, Refusal> {
+        let header = Self {
+            primary,
+            dictionary: Dictionary::default(),
+            blocks: Vec::new(),
+            payload_flags: BlockFlags::LAST,
+            payload_octets,
+            octets: Bytes::new(),
+        };
+        Self::read(&header.encode().into())
+    }
+
     /// Reads the octets that a bundle begins with; none while they are too few.
     ///
     /// # Errors

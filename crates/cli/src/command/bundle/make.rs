@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
+use dhow_bundle::v6;
 use dhow_bundle::v7::admin::AdministrativeRecord;
 use dhow_bundle::{
-    BundleBuilder, BundleFlags, CrcType, CreationTimestamp, DtnTime, EndpointId, OutgoingHeader,
+    BundleBuilder, BundleFlags, CrcType, CreationTimestamp, DtnTime, EndpointId, PayloadCrc,
     Reading,
 };
 
@@ -35,7 +36,10 @@ pub struct Make {
     /// File to which the bundle is written; - for stdout
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
-    /// Time for which it is of use
+    /// Version of the Bundle Protocol
+    #[arg(long, value_enum, default_value_t = Version::Seven)]
+    version: Version,
+    /// Time for which it is of use; whole seconds in version 6
     #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_duration)]
     lifetime: Duration,
     /// Report-to endpoint [default: the source]
@@ -47,18 +51,44 @@ pub struct Make {
     /// More bundle processing control flags, a number (0x4: must not be fragmented)
     #[arg(long, value_name = "BITS", value_parser = parse_number)]
     flags: Option<u64>,
-    /// CRC of the blocks; `none` leaves it out of the payload block only, because the primary block must have one
-    #[arg(long, value_enum, default_value_t = Crc::Crc32C)]
-    crc: Crc,
-    /// Add a hop count block: forwarded at most this often
+    /// Class of service, of version 6 alone [default: normal]
+    #[arg(long, value_enum)]
+    priority: Option<Priority>,
+    /// CRC of the blocks, of version 7 alone [default: 32c]; `none` leaves it out of the payload block only, because the primary block must have one
+    #[arg(long, value_enum, hide_default_value = true)]
+    crc: Option<Crc>,
+    /// Add a hop count block, of version 7 alone: forwarded at most this often
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     hop_limit: Option<u8>,
-    /// Add a bundle age block: milliseconds since the bundle was created
+    /// Add a bundle age block, of version 7 alone: milliseconds since the bundle was created
     #[arg(long, value_name = "MS")]
     age: Option<u64>,
-    /// Creation time in DTN milliseconds and sequence number [default: now, 0]; time 0: no accurate clock
+    /// Creation time in DTN milliseconds and sequence number [default: now, 0]; time 0: no accurate clock. Version 6 has whole seconds
     #[arg(long, value_name = "MS/SEQUENCE", value_parser = parse_creation)]
     creation: Option<CreationTimestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Version {
+    #[value(name = "6")]
+    Six,
+    #[value(name = "7")]
+    Seven,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Priority {
+    Bulk,
+    Normal,
+    Expedited,
+}
+
+/// A bundle but for its payload.
+struct Made {
+    header: Bytes,
+    total_octets: u64,
+    /// Of version 7: what follows the payload.
+    crc: Option<PayloadCrc>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -90,28 +120,38 @@ impl Make {
                 "RFC 9171 4.3.1",
             ));
         }
+        self.check_version()?;
         let source = Source::open(&self.file)?;
-        let header = self
-            .builder()
-            .header(source.octets())
-            .map_err(|refusal| refused(&refusal.to_string(), refusal.section()))?;
+        let made = match self.version {
+            Version::Six => self.version6(source.octets())?,
+            Version::Seven => {
+                let header = self.builder().header(source.octets());
+                let header =
+                    header.map_err(|refusal| refused(&refusal.to_string(), refusal.section()))?;
+                Made {
+                    total_octets: header.total_octets(),
+                    crc: Some(header.payload_crc()),
+                    header: header.octets,
+                }
+            }
+        };
         if self.flags().contains(BundleFlags::ADMINISTRATIVE_RECORD) {
-            check_record(&source)?;
+            check_record(&source, self.version)?;
         }
         let written = if self.out == Path::new("-") {
-            write(&header, &source, &mut io::stdout().lock())?
+            write(&made, &source, &mut io::stdout().lock())?
         } else {
-            self.write_file(&header, &source)?
+            self.write_file(&made, &source)?
         };
         if written == Ending::Done && self.out != Path::new("-") {
             match common.form() {
                 Form::Json => output::json(
-                    &serde_json::json!({"path": self.out.display().to_string(), "octets": header.total_octets()}),
+                    &serde_json::json!({"path": self.out.display().to_string(), "octets": made.total_octets}),
                 )?,
                 Form::Text => output::talk(&format!(
                     "wrote {}, {}",
                     self.out.display(),
-                    quantity::size(header.total_octets())
+                    quantity::size(made.total_octets)
                 )),
             }
         }
@@ -122,13 +162,79 @@ impl Make {
         ReportKind::flags(&self.report) | BundleFlags::from_bits(self.flags.unwrap_or(0))
     }
 
-    fn builder(&self) -> BundleBuilder {
-        let creation = self.creation.unwrap_or_else(|| CreationTimestamp {
+    /// Refuses options that the version does not have.
+    fn check_version(&self) -> Result<(), Failure> {
+        let foreign = match self.version {
+            Version::Six => [
+                (self.crc.is_some(), "--crc"),
+                (self.hop_limit.is_some(), "--hop-limit"),
+                (self.age.is_some(), "--age"),
+            ]
+            .into_iter()
+            .find(|(is_given, _)| *is_given),
+            Version::Seven => self.priority.map(|_| (true, "--priority")),
+        };
+        foreign.map_or(Ok(()), |(_, option)| {
+            let (version, other) = match self.version {
+                Version::Six => (6, 7),
+                Version::Seven => (7, 6),
+            };
+            let failure = Failure::usage(format!("{option} means nothing in version {version}"));
+            Err(failure.with_hint(format!(
+                "leave it out, or make a bundle with --version {other}"
+            )))
+        })
+    }
+
+    /// The head of a bundle of version 6.
+    fn version6(&self, payload_octets: u64) -> Result<Made, Failure> {
+        let creation = self.creation();
+        let priority = match self.priority {
+            Some(Priority::Bulk) => v6::Priority::Bulk,
+            Some(Priority::Normal) | None => v6::Priority::Normal,
+            Some(Priority::Expedited) => v6::Priority::Expedited,
+        };
+        // Both versions ask for reports by the same bits.
+        let mut flags = v6::BundleFlags::from_bits(self.flags().bits()).with_priority(priority);
+        if self.destination.is_singleton() {
+            flags = flags | v6::BundleFlags::SINGLETON_DESTINATION;
+        }
+        let header = v6::Header::new(
+            v6::PrimaryBlock {
+                flags,
+                destination: self.destination.clone(),
+                source: self.source.clone(),
+                report_to: self.report_to.as_ref().unwrap_or(&self.source).clone(),
+                custodian: EndpointId::Null,
+                creation: v6::CreationTime {
+                    seconds: creation.time.as_millis() / 1_000,
+                    sequence: creation.sequence,
+                },
+                lifetime_s: self.lifetime.as_secs().max(1),
+                fragment: None,
+            },
+            payload_octets,
+        );
+        let header = header.map_err(|refusal| refused(&refusal.to_string(), refusal.section()))?;
+        let octets = u64::try_from(header.octets.len()).unwrap_or(u64::MAX);
+        Ok(Made {
+            total_octets: octets.saturating_add(payload_octets),
+            header: header.octets,
+            crc: None,
+        })
+    }
+
+    fn creation(&self) -> CreationTimestamp {
+        self.creation.unwrap_or_else(|| CreationTimestamp {
             time: calendar::now(),
             sequence: 0,
-        });
+        })
+    }
+
+    fn builder(&self) -> BundleBuilder {
+        let creation = self.creation();
         let lifetime_ms = u64::try_from(self.lifetime.as_millis()).unwrap_or(u64::MAX);
-        let (crc, payload_crc) = match self.crc {
+        let (crc, payload_crc) = match self.crc.unwrap_or(Crc::Crc32C) {
             // RFC 9171 4.3.1: the primary block has a CRC (or a Block Integrity Block).
             Crc::None => (CrcType::Crc32C, CrcType::None),
             Crc::Crc16 => (CrcType::Crc16, CrcType::Crc16),
@@ -156,7 +262,7 @@ impl Make {
     }
 
     /// Writes beside the file's place and gives it its name when it is whole.
-    fn write_file(&self, header: &OutgoingHeader, source: &Source) -> Result<Ending, Failure> {
+    fn write_file(&self, made: &Made, source: &Source) -> Result<Ending, Failure> {
         let fail = |error: io::Error| {
             Failure::refused(format!("cannot write {}: {error}", self.out.display()))
         };
@@ -164,7 +270,7 @@ impl Make {
         partial.push(format!(".{}.part", std::process::id()));
         let mut file = File::create(&partial).map_err(fail)?;
         let unfinished = UnfinishedFile::new(partial.into());
-        let ending = write(header, source, &mut file)?;
+        let ending = write(made, source, &mut file)?;
         if ending == Ending::Done {
             std::fs::rename(unfinished.path(), &self.out).map_err(fail)?;
             unfinished.keep();
@@ -180,14 +286,17 @@ fn refused(rule: &str, section: &str) -> Failure {
 /// Octets of an administrative record, at most: records have some dozens.
 const RECORD_OCTETS: u64 = 256 * 1024;
 
-/// RFC 9171 6.1: the payload of a bundle whose flags say so is an administrative record.
-fn check_record(source: &Source) -> Result<(), Failure> {
+/// RFC 9171 6.1, RFC 5050 6.1: the payload of a bundle whose flags say so is an administrative record.
+fn check_record(source: &Source, version: Version) -> Result<(), Failure> {
     let no_record = |why: &str| {
         refused(
             &format!(
                 "the flag 0x2 says that its payload is an administrative record, and it is none: {why}"
             ),
-            "RFC 9171 6.1",
+            match version {
+                Version::Six => "RFC 5050 6.1",
+                Version::Seven => "RFC 9171 6.1",
+            },
         )
     };
     if source.octets() > RECORD_OCTETS {
@@ -200,26 +309,28 @@ fn check_record(source: &Source) -> Result<(), Failure> {
         .map_err(|error| {
             Failure::refused(format!("cannot read {}: {error}", source.path().display()))
         })?;
-    AdministrativeRecord::decode(&Bytes::from(octets), Reading::Strict)
-        .map(|_| ())
-        .map_err(|refusal| no_record(&refusal.to_string()))
+    match version {
+        Version::Six => v6::admin::AdministrativeRecord::decode(&octets)
+            .map(|_| ())
+            .map_err(|refusal| no_record(&refusal.to_string())),
+        Version::Seven => AdministrativeRecord::decode(&Bytes::from(octets), Reading::Strict)
+            .map(|_| ())
+            .map_err(|refusal| no_record(&refusal.to_string())),
+    }
 }
 
-fn write(
-    header: &OutgoingHeader,
-    source: &Source,
-    out: &mut impl Write,
-) -> Result<Ending, Failure> {
+fn write(made: &Made, source: &Source, out: &mut impl Write) -> Result<Ending, Failure> {
     let unread = |error: io::Error| {
         Failure::refused(format!("cannot read {}: {error}", source.path().display()))
     };
     let unwritten = |error: io::Error| Failure::output(&error);
     let progress = Progress::octets(Some(source.octets()), "writing");
-    let mut crc = header.payload_crc();
-    out.write_all(&header.octets).map_err(unwritten)?;
+    let mut crc = made.crc.clone();
+    out.write_all(&made.header).map_err(unwritten)?;
     let mut payload = source.read_whole().map_err(unread)?;
     let mut piece = vec![0_u8; PIECE_OCTETS];
-    while crc.left_octets() > 0 {
+    let mut left = source.octets();
+    while left > 0 {
         if interrupt::is_requested() {
             return Ok(Ending::Interrupted);
         }
@@ -231,11 +342,16 @@ fn write(
             )));
         }
         let octets = piece.get(..length).unwrap_or_default();
-        crc.update(octets);
+        if let Some(crc) = &mut crc {
+            crc.update(octets);
+        }
         out.write_all(octets).map_err(unwritten)?;
-        progress.advance(u64::try_from(length).unwrap_or_default());
+        let length = u64::try_from(length).unwrap_or_default();
+        left = left.saturating_sub(length);
+        progress.advance(length);
     }
-    out.write_all(&crc.trailer())
+    let trailer = crc.map(|crc| crc.trailer()).unwrap_or_default();
+    out.write_all(&trailer)
         .and_then(|()| out.flush())
         .map_err(unwritten)?;
     Ok(Ending::Done)
