@@ -168,7 +168,7 @@ class Simulation(unittest.TestCase):
 
     def test_many_seeds_that_are_interrupted_leave_the_report_of_what_ran(self) -> None:
         line, stdout, stderr = self.interrupt("labs/mixed.toml", "--seeds", "100000", "--jobs", "3")
-        self.assertIn("of 100000 seeds have run; 3 under way", line)
+        self.assertRegex(line, r"of 100000 seeds have run; [1-3] under way")
         seeds = [json.loads(row)["seed"] for row in stdout.splitlines()]
         self.assertEqual(seeds, list(range(1, len(seeds) + 1)))
         partial = sum(json.loads(row)["interrupted"] for row in stdout.splitlines())
