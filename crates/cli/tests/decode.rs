@@ -619,6 +619,9 @@ fn a_bundle_of_version_6_is_made_as_it_was_asked_for() {
         let said = make(option);
         assert_eq!(said.code, code, "{option:?}: {}", said.stderr);
     }
+    let words = ["--version", "6", "--flags", "0x100"];
+    let bundle = make_and_decode(directory.path(), b"hello", &words);
+    assert_eq!(bundle["priority"], "expedited", "the flags say so");
     let file = directory.path().join("made");
     let made = make(&["--version", "6", "--out", file.to_str().unwrap()]);
     assert_eq!(made.code, 0, "{}", made.stderr);

@@ -56,7 +56,7 @@ impl fmt::Display for BundleState {
     }
 }
 
-/// How a link came about.
+/// The origin of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkOrigin {
     /// By the configuration.
@@ -70,7 +70,7 @@ pub enum LinkOrigin {
 pub struct LinkView {
     /// Its name.
     pub name: String,
-    /// How it came about.
+    /// Its origin.
     pub origin: LinkOrigin,
     /// Whether the operator wants it up.
     pub enabled: Enabled,

@@ -55,7 +55,7 @@ pub struct Subject {
     pub fragment: Option<FragmentRange>,
 }
 
-/// What a node says of a bundle (RFC 5050 6.1.1).
+/// A status report on a bundle (RFC 5050 6.1.1).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StatusReport {
     /// Which bundle.
@@ -69,7 +69,7 @@ pub struct StatusReport {
 /// The names of the times of a report, in their order.
 pub const STATUSES: [&str; 5] = ["received", "custody", "forwarded", "delivered", "deleted"];
 
-/// What a node says to the custodian of a bundle (RFC 5050 6.1.2).
+/// The answer to the custodian of a bundle (RFC 5050 6.1.2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustodySignal {
     /// Which bundle.
@@ -82,7 +82,7 @@ pub struct CustodySignal {
     pub time: ReportTime,
 }
 
-/// What a node says to a custodian of many bundles, by the numbers that it gave them.
+/// The answer to a custodian of many bundles, by the numbers that it gave them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AggregateSignal {
     /// It has taken custody.

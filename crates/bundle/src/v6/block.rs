@@ -12,7 +12,7 @@ use super::refusal::Refusal;
 use super::sdnv::{self, Reader};
 use crate::eid::EndpointId;
 
-/// What a block is.
+/// The type of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockType(pub u8);
 

@@ -8,7 +8,7 @@ use super::admin::AdministrativeRecord;
 use super::header::MAX_HEADER_OCTETS;
 use super::{BundleFlags, Header, Refusal, Trailer};
 
-/// Reads a bundle to its last octet; none where it is cut. What is read can be written, and is read again as the same.
+/// Reads a bundle to its last octet; none where it is cut. A bundle that is read can be written, and is read again as the same.
 ///
 /// # Errors
 /// The rule that the octets break.

@@ -43,7 +43,7 @@ pub(super) struct Transfer<T> {
     pub(super) own: T,
 }
 
-/// How far a transfer is.
+/// The progress of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Queued,
@@ -69,7 +69,7 @@ impl Phase {
 pub(super) enum Cancelled {
     /// Nothing.
     Quietly,
-    /// What left cannot be taken back: the session must end.
+    /// The octets that left cannot be taken back: the session must end.
     NeedsEnd,
 }
 
@@ -169,7 +169,7 @@ impl<T> Outgoing<T> {
         self.queued_octets = self.queued_octets.saturating_add(length);
     }
 
-    /// What a version remembers of a transfer that has not been forgotten.
+    /// The part of a transfer that a version alone knows, while the transfer is not over.
     pub(super) fn own(&mut self, transfer: TransferId) -> Option<&mut T> {
         self.order.get(transfer).map(|out| &mut out.own)
     }

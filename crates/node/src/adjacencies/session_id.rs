@@ -14,7 +14,7 @@ impl SessionId {
         Self(number)
     }
 
-    /// What the driver calls its connection or conversation.
+    /// Its connection or conversation, as the driver knows it.
     #[inline]
     pub(crate) const fn stream(self) -> StreamId {
         StreamId(self.0)

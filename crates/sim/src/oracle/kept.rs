@@ -108,7 +108,7 @@ pub enum Hit {
 /// Whether a node has given octets of a bundle on: a neighbour has acknowledged them, or they have left over a link that promises nothing.
 pub type Given<'a> = &'a dyn Fn(BundleName, FragmentRange) -> bool;
 
-/// What a machine has lost that its store had said to be durable.
+/// The losses of a machine, of what its store had said to be durable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Payloads that are still wanted.

@@ -117,7 +117,10 @@ impl Make {
         if BundleFlags::from_bits(self.flags.unwrap_or(0)).contains(BundleFlags::FRAGMENT) {
             return Err(refused(
                 "the flag 0x1 says that it is a fragment, and it is made whole",
-                "RFC 9171 4.3.1",
+                match self.version {
+                    Version::Six => "RFC 5050 4.5.1",
+                    Version::Seven => "RFC 9171 4.3.1",
+                },
             ));
         }
         self.check_version()?;
@@ -189,13 +192,16 @@ impl Make {
     /// The head of a bundle of version 6.
     fn version6(&self, payload_octets: u64) -> Result<Made, Failure> {
         let creation = self.creation();
-        let priority = match self.priority {
-            Some(Priority::Bulk) => v6::Priority::Bulk,
-            Some(Priority::Normal) | None => v6::Priority::Normal,
-            Some(Priority::Expedited) => v6::Priority::Expedited,
-        };
         // Both versions ask for reports by the same bits.
-        let mut flags = v6::BundleFlags::from_bits(self.flags().bits()).with_priority(priority);
+        let mut flags = v6::BundleFlags::from_bits(self.flags().bits());
+        let priority = match (self.priority, flags.priority()) {
+            (Some(Priority::Bulk), _) => v6::Priority::Bulk,
+            (Some(Priority::Expedited), _) => v6::Priority::Expedited,
+            (Some(Priority::Normal), _) | (None, v6::Priority::Bulk) => v6::Priority::Normal,
+            // The bits of --flags say it.
+            (None, priority) => priority,
+        };
+        flags = flags.with_priority(priority);
         if self.destination.is_singleton() {
             flags = flags | v6::BundleFlags::SINGLETON_DESTINATION;
         }
