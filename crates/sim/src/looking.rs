@@ -232,7 +232,8 @@ impl World {
                 }) => {
                     let most = whole_octets.map(|octets| octets + HEADERS_MAX);
                     let fits = most.is_none_or(|most| most <= *transfer_mru);
-                    idle = idle.or(fits.then_some((hop, *since)));
+                    let is_wanted = fits && !self.has_had(hop, fact);
+                    idle = idle.or(is_wanted.then_some((hop, *since)));
                 }
                 // It may have been given to the session there, and wait for its turn in that.
                 Some(Beside::There) => {
@@ -245,6 +246,19 @@ impl World {
             }
         }
         idle
+    }
+
+    /// Whether a machine has had all of a bundle durably, as its disk was flushed: it has no need of it, and may have said so in an advert.
+    fn has_had(&self, at: MachineIndex, fact: &Fact) -> bool {
+        let station = self.voyages.as_ref().and_then(|it| it.station(at));
+        let unit = self.ledger.carried(fact.name);
+        let octets = unit.and_then(|it| Some(self.ledger.unit(it)?.octets));
+        let range = fact
+            .part
+            .or(octets.map(|length| FragmentRange { offset: 0, length }));
+        station
+            .zip(range)
+            .is_some_and(|(station, range)| station.has_durably(fact.name, range))
     }
 
     /// The neighbours to which a machine may send what is for a node, best first: the node itself, then those of routes.
