@@ -13,8 +13,8 @@ use crate::v7::block::{
     BlockFlags, BlockHead, BlockType, BundleFlags, ExtensionBlock, FragmentPlace, HopCount,
     PrimaryBlock,
 };
-use crate::v7::encode::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
-use crate::v7::header::{Header, PayloadHead};
+use crate::builder::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
+use crate::header::{Header, PayloadHead};
 
 /// The treatment of extension blocks that this node cannot process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -228,24 +228,6 @@ impl Header {
         ))
     }
 
-    /// Which octets of the application data unit the bundle carries.
-    #[must_use]
-    pub fn range(&self) -> FragmentRange {
-        let offset = self.primary.fragment.map_or(0, |place| place.offset);
-        FragmentRange {
-            offset,
-            length: self.payload.length,
-        }
-    }
-
-    /// Octets of the whole application data unit.
-    #[must_use]
-    pub fn total_adu_octets(&self) -> u64 {
-        self.primary
-            .fragment
-            .map_or(self.payload.length, |place| place.total_adu_octets)
-    }
-
     /// RFC 9171 5.8: the fragment flag, offset and total length, and a new CRC.
     fn fragment_primary(&self, range: FragmentRange) -> PrimaryBlock {
         assert!(
@@ -352,10 +334,6 @@ impl Header {
                 out.extend_from_slice(block.content_in(&self.octets));
             }),
         }
-    }
-
-    fn slice(&self, range: &core::ops::Range<usize>) -> &[u8] {
-        self.octets.get(range.clone()).unwrap_or_default()
     }
 }
 

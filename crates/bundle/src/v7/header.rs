@@ -1,197 +1,20 @@
-//! [`Header`]: a bundle without its payload, read from a prefix of its octets.
+//! The blocks before the payload of a bundle of version 7 (RFC 9171 4): read in any form, and the rules that they satisfy together.
 
 use alloc::vec::Vec;
-
-use core::ops::Range;
 
 use bytes::Bytes;
 
 use crate::cbor::{CborError, Kind, Reader};
 use crate::crc::CrcType;
-use crate::eid::EndpointId;
-use crate::id::{BundleId, FragmentRange};
+use crate::header::{Closing, HeadOctets, Header, MAX_EXTENSION_BLOCKS, PayloadHead};
 use crate::reading::{Deviation, Reading};
-use crate::short::ShortOctets;
 use crate::v7::block::{
-    BlockFlags, BlockHead, BlockType, ExtensionBlock, ExtensionBlocks, HopCount, PrimaryBlock,
-    announces_aggregated_reports, decode_bundle_age, decode_hop_count, decode_previous_node,
-    security_targets, verify_block_end,
+    BlockHead, BlockType, ExtensionBlock, ExtensionBlocks, PrimaryBlock, decode_bundle_age,
+    decode_hop_count, decode_previous_node, security_targets, verify_block_end,
 };
-use crate::v7::header_reader::HeaderReader;
 use crate::v7::refusal::Refusal;
 
-/// Octets from the start of a bundle to the first of its payload: what a node keeps in memory of a bundle
-/// that arrives. Real headers take 40 to 300 octets.
-pub const MAX_HEADER_OCTETS: usize = 64 * 1024;
-
-/// Extension blocks in one bundle: each is looked at whenever the header is; real bundles have up to 6.
-pub const MAX_EXTENSION_BLOCKS: usize = 64;
-
-/// The head of the payload block: all that comes before the payload's first octet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PayloadHead {
-    /// Block processing control flags.
-    pub flags: BlockFlags,
-    /// Which checksum protects the payload block.
-    pub crc_type: CrcType,
-    /// Octets of payload.
-    pub length: u64,
-    /// The head as received or written: block array, fields, and the byte string's head.
-    pub octets: HeadOctets,
-    /// Whether a break ends the block.
-    pub(crate) is_indefinite: bool,
-}
-
-impl PayloadHead {
-    /// Octets after the payload: the CRC field and the bundle's break (and the block's own, if it has one).
-    #[must_use]
-    pub fn trailer_octets(&self) -> u64 {
-        let field: u64 = match self.crc_type {
-            CrcType::None => 0,
-            CrcType::Crc16 => 3,
-            CrcType::Crc32C => 5,
-        };
-        field + u64::from(self.is_indefinite) + 1
-    }
-}
-
-/// Octets of a payload block's head: one each for the array, the type, the number and the CRC type, nine each for flags
-/// and length.
-pub type HeadOctets = ShortOctets<22>;
-
-/// Everything of a bundle before its payload, every rule and CRC of it checked (RFC 9171 4).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
-    /// The primary block.
-    pub primary: PrimaryBlock,
-    /// Extension blocks in the order of the octets.
-    pub extensions: ExtensionBlocks,
-    /// The payload block's head.
-    pub payload: PayloadHead,
-    /// The whole header as received: the bundle's octets up to the first of the payload.
-    pub octets: Bytes,
-    /// Range of the primary block in `octets`.
-    pub(crate) primary_octets: Range<usize>,
-    /// Range in `octets` of the primary block's fields from destination to lifetime.
-    pub(crate) address_fields: Range<usize>,
-    /// Numbers of blocks whose content is encrypted (RFC 9172 3.8).
-    pub(crate) encrypted: Vec<u64>,
-    pub(crate) age_ms: Option<u64>,
-    pub(crate) hop_count: Option<HopCount>,
-    pub(crate) previous_node: Option<EndpointId>,
-}
-
 impl Header {
-    /// Reads the header of the bundle that `octets` begin with; `None` when more octets are needed.
-    /// `octets` may hold any amount of what follows the header. Slices of them are kept, nothing is copied.
-    ///
-    /// ```
-    /// use bytes::Bytes;
-    /// use dhow_bundle::{BundleBuilder, CreationTimestamp, DtnTime, Header, Reading};
-    /// let creation = CreationTimestamp { time: DtnTime::from_millis(1000), sequence: 7 };
-    /// let octets = BundleBuilder::new("ipn:1.1".parse()?, "ipn:2.1".parse()?, creation, 3_600_000).bundle(b"hello")?;
-    /// assert_eq!(Header::decode(&octets.slice(..20), Reading::Strict)?, None);
-    /// let header = Header::decode(&octets, Reading::Strict)?.ok_or("more octets")?;
-    /// assert_eq!(header.payload.length, 5);
-    /// assert_eq!(header.id().to_string(), "ipn:1.1/1000/7");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The rule of RFC 9171 that the octets break.
-    pub fn decode(octets: &Bytes, reading: Reading) -> Result<Option<Self>, Refusal> {
-        let mut reader = HeaderReader::default();
-        Ok(reader.read(octets, reading)?.then_some(reader.header))
-    }
-
-    /// The bundle's identity.
-    #[must_use]
-    pub fn id(&self) -> BundleId {
-        BundleId {
-            source: self.primary.source.clone(),
-            creation: self.primary.creation,
-            fragment: self.primary.fragment.map(|place| FragmentRange {
-                offset: place.offset,
-                length: self.payload.length,
-            }),
-        }
-    }
-
-    /// Octets from the start of the bundle to the first of its payload; at most [`MAX_HEADER_OCTETS`].
-    #[must_use]
-    pub fn header_octets(&self) -> u32 {
-        u32::try_from(self.octets.len()).unwrap_or(u32::MAX)
-    }
-
-    /// Octets of payload.
-    #[must_use]
-    pub const fn payload_octets(&self) -> u64 {
-        self.payload.length
-    }
-
-    /// Octets after the payload.
-    #[must_use]
-    pub fn trailer_octets(&self) -> u64 {
-        self.payload.trailer_octets()
-    }
-
-    /// Octets of the whole bundle.
-    #[must_use]
-    pub fn total_octets(&self) -> u64 {
-        // Decoding refuses bundles for which this exceeds 2^64-1.
-        u64::from(self.header_octets())
-            .saturating_add(self.payload.length)
-            .saturating_add(self.payload.trailer_octets())
-    }
-
-    /// The bundle's age in milliseconds when it was last forwarded (RFC 9171 4.4.2), if it says.
-    #[must_use]
-    pub const fn age_ms(&self) -> Option<u64> {
-        self.age_ms
-    }
-
-    /// Hop limit and count (RFC 9171 4.4.3), if there are.
-    #[must_use]
-    pub const fn hop_count(&self) -> Option<HopCount> {
-        self.hop_count
-    }
-
-    /// The node that says it forwarded the bundle to this one (RFC 9171 4.4.1).
-    #[must_use]
-    pub const fn previous_node(&self) -> Option<&EndpointId> {
-        self.previous_node.as_ref()
-    }
-
-    /// Whether the bundle says that its report-to endpoint reads aggregated reports
-    /// (`docs/aggregated-reports.md`).
-    #[must_use]
-    pub fn reads_aggregated_reports(&self) -> bool {
-        self.extensions.iter().any(|block| {
-            block.block_type == BlockType::AGGREGATED_REPORTS
-                && !self.encrypted.contains(&block.number)
-                && announces_aggregated_reports(self.content(block))
-        })
-    }
-
-    /// Extension blocks that this node cannot process, whose flags say what to do then (RFC 9171 5.6 step 4).
-    pub fn unsupported_blocks(&self) -> impl Iterator<Item = &ExtensionBlock> {
-        self.extensions
-            .iter()
-            .filter(|block| self.is_unsupported(block))
-    }
-
-    /// The block-type-specific data of one of its extension blocks.
-    #[must_use]
-    pub fn content(&self, block: &ExtensionBlock) -> &[u8] {
-        block.content_in(&self.octets)
-    }
-
-    pub(crate) fn is_unsupported(&self, block: &ExtensionBlock) -> bool {
-        let is_foreign = block.block_type == BlockType::AGGREGATED_REPORTS
-            && !announces_aggregated_reports(self.content(block));
-        !block.block_type.is_supported() || is_foreign || self.encrypted.contains(&block.number)
-    }
-
     /// Reads the content of the blocks that every node understands, unless they are encrypted.
     fn read_extensions(&mut self, reading: Reading) -> Result<(), Refusal> {
         for block in &self.extensions {
@@ -299,7 +122,6 @@ pub(crate) fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, 
     // RFC 9171 4.1: a bundle is an array of indefinite length.
     match octets.first() {
         Some(0x9f) => reader.array()?,
-        Some(6) => return Err(Refusal::Version6),
         Some(other) => return Err(Refusal::NotBundle(*other)),
         None => return Err(Refusal::Cbor(CborError::Incomplete { needed: 1 })),
     };
@@ -324,7 +146,10 @@ pub(crate) fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, 
                     .get(start..reader.position())
                     .and_then(HeadOctets::new)
                     .ok_or(Refusal::HeaderTooLong)?,
-                is_indefinite: head.is_indefinite,
+                closing: match head.is_indefinite {
+                    true => Closing::TwoBreaks,
+                    false => Closing::Break,
+                },
             };
         }
         if extensions.len() == MAX_EXTENSION_BLOCKS {
@@ -360,6 +185,7 @@ pub(crate) fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, 
         age_ms: None,
         hop_count: None,
         previous_node: None,
+        v6: None,
     };
     header.read_extensions(reading)?;
     header.check_rules(reading)?;

@@ -19,8 +19,9 @@ use crate::v7::block::{
     BlockFlags, BlockHead, BlockType, BundleFlags, ExtensionBlock, ExtensionBlocks, FragmentPlace,
     HopCount, PrimaryBlock,
 };
-use crate::v7::header::{HeadOctets, Header, MAX_EXTENSION_BLOCKS, PayloadHead, check_head};
-use crate::v7::header_reader::Known;
+use crate::header::{Closing, HeadOctets, Header, MAX_EXTENSION_BLOCKS, PayloadHead};
+use crate::header_reader::Known;
+use crate::v7::header::check_head;
 
 /// Major types of CBOR (RFC 8949 3.1), as they stand in a head.
 const UNSIGNED: u8 = 0x00;
@@ -63,7 +64,7 @@ pub(crate) fn read(header: &mut Header, known: &mut Known, octets: &Bytes) -> Op
                 crc_type: head.crc_type,
                 length,
                 octets: octets.get(start..scan.at).and_then(HeadOctets::new)?,
-                is_indefinite: false,
+                closing: Closing::Break,
             };
             if !are_known || start - blocks_start != known.blocks.len() {
                 let blocks = octets.get(blocks_start..start);
@@ -316,38 +317,5 @@ impl<'a> Scan<'a> {
             _ => return Some(()),
         }
         (content.at == place.end).then_some(())
-    }
-}
-
-impl Default for Header {
-    /// Nothing: to be filled.
-    fn default() -> Self {
-        Self {
-            primary: PrimaryBlock {
-                flags: BundleFlags::NONE,
-                crc_type: CrcType::None,
-                destination: EndpointId::Null,
-                source: EndpointId::Null,
-                report_to: EndpointId::Null,
-                creation: CreationTimestamp::default(),
-                lifetime_ms: 0,
-                fragment: None,
-            },
-            extensions: ExtensionBlocks::new(),
-            payload: PayloadHead {
-                flags: BlockFlags::NONE,
-                crc_type: CrcType::None,
-                length: 0,
-                octets: HeadOctets::default(),
-                is_indefinite: false,
-            },
-            octets: Bytes::new(),
-            primary_octets: 0..0,
-            address_fields: 0..0,
-            encrypted: Vec::new(),
-            age_ms: None,
-            hop_count: None,
-            previous_node: None,
-        }
     }
 }

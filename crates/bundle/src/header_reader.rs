@@ -3,11 +3,14 @@
 use bytes::Bytes;
 
 use crate::cbor::CborError;
+use crate::header::{Header, MAX_HEADER_OCTETS};
 use crate::reading::Reading;
 use crate::short::ShortOctets;
-use crate::v7::header::{Header, MAX_HEADER_OCTETS, decode_header};
+use crate::v6;
+use crate::v7::header::decode_header;
 use crate::v7::refusal::Refusal;
 use crate::v7::usual_form;
+use crate::version::Version;
 
 /// Reads headers into one place. Those that come one after the other differ in little, most often: what has the same
 /// octets as in the header before is not read again.
@@ -52,6 +55,22 @@ impl HeaderReader {
     /// # Errors
     /// The rule of RFC 9171 that the octets break.
     pub fn read(&mut self, octets: &Bytes, reading: Reading) -> Result<bool, Refusal> {
+        match octets.first().map(|octet| Version::of_first_octet(*octet)) {
+            Some(Version::V6) => self.read_v6(octets, reading),
+            _ => self.read_v7(octets, reading),
+        }
+    }
+
+    fn read_v6(&mut self, octets: &Bytes, reading: Reading) -> Result<bool, Refusal> {
+        self.forget(reading);
+        let Some(header) = v6::Header::decode(octets)? else {
+            return Ok(false);
+        };
+        self.header = header.carried()?;
+        Ok(true)
+    }
+
+    fn read_v7(&mut self, octets: &Bytes, reading: Reading) -> Result<bool, Refusal> {
         let decoded = match self.read_usual(octets, reading) {
             true => Ok(()),
             false => decode_header(octets, reading).map(|header| self.header = header),
@@ -75,6 +94,7 @@ impl HeaderReader {
         if self.known.reading != reading {
             self.forget(reading);
         }
+        self.header.v6 = None;
         let is_usual = usual_form::read(&mut self.header, &mut self.known, octets).is_some();
         if !is_usual {
             self.forget(reading);

@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use crate::cbor::BREAK;
 use crate::crc::{CrcDigest, CrcType, block_crc, write_crc_field};
+use crate::header::{Closing, Header, PayloadHead};
 use crate::reading::Reading;
-use crate::v7::header::{Header, PayloadHead};
+use crate::v6;
 use crate::v7::refusal::Refusal;
 
 /// The checksum of a payload block over its head and the payload that passes by (RFC 9171 4.3.2), to write
@@ -15,7 +16,7 @@ use crate::v7::refusal::Refusal;
 #[derive(Clone, Debug)]
 pub struct PayloadCrc {
     digest: CrcDigest,
-    is_indefinite: bool,
+    closing: Closing,
     left: u64,
 }
 
@@ -27,7 +28,7 @@ impl PayloadCrc {
         digest.update(&head.octets);
         Self {
             digest,
-            is_indefinite: head.is_indefinite,
+            closing: head.closing,
             left: head.length,
         }
     }
@@ -76,17 +77,14 @@ impl PayloadCrc {
             "the checksum covers the whole payload"
         );
         write_crc_field(out, crc_type, self.finished().value());
-        if self.is_indefinite {
-            out.push(BREAK);
-        }
-        out.push(BREAK);
+        out.resize(out.len().saturating_add(self.closing.octets()), BREAK);
     }
 
     /// The digest of the whole block: with the zeroed field and, where it has one, its break.
     fn finished(&self) -> CrcDigest {
         let mut digest = self.digest;
         digest.update(digest.crc_type().zeroed_field());
-        if self.is_indefinite {
+        if self.closing == Closing::TwoBreaks {
             digest.update(&[BREAK]);
         }
         digest
