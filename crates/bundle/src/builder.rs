@@ -7,15 +7,18 @@ use bytes::Bytes;
 use crate::cbor::{write_byte_string_head, write_indefinite_array};
 use crate::crc::CrcType;
 use crate::eid::EndpointId;
+use crate::gateway::identity;
+use crate::header::{Closing, HeadOctets, Header, PayloadHead};
 use crate::id::CreationTimestamp;
+use crate::payload::PayloadCrc;
 use crate::reading::Reading;
+use crate::v6;
 use crate::v7::block::{
     BlockFlags, BlockHead, BlockType, BundleFlags, CanonicalBlock, FragmentPlace, HopCount,
     PrimaryBlock, encode_aggregated_reports, encode_bundle_age, encode_hop_count,
 };
-use crate::v7::header::{HeadOctets, Header, PayloadHead};
-use crate::v7::payload::PayloadCrc;
 use crate::v7::refusal::Refusal;
+use crate::version::Version;
 
 /// A header to send: first its octets, then the payload, then what [`OutgoingHeader::payload_crc`] makes of the
 /// payload that has passed by.
@@ -52,10 +55,13 @@ pub(crate) const EXTENSION_CRC_TYPE: CrcType = CrcType::None;
 /// told otherwise; extension blocks carry no checksum.
 #[derive(Clone, Debug)]
 pub struct BundleBuilder {
+    version: Version,
     primary: PrimaryBlock,
     payload_flags: BlockFlags,
     payload_crc_type: CrcType,
     blocks: Vec<(BlockType, BlockFlags, Bytes)>,
+    /// Of a bundle of version 6.
+    custodian: EndpointId,
 }
 
 impl BundleBuilder {
@@ -69,6 +75,7 @@ impl BundleBuilder {
         lifetime_ms: u64,
     ) -> Self {
         let builder = Self {
+            version: Version::V7,
             primary: PrimaryBlock {
                 flags: BundleFlags::NONE,
                 crc_type: CrcType::Crc32C,
@@ -82,6 +89,7 @@ impl BundleBuilder {
             payload_flags: BlockFlags::NONE,
             payload_crc_type: CrcType::Crc32C,
             blocks: Vec::new(),
+            custodian: EndpointId::Null,
         };
         // RFC 9171 4.2.3: nothing that needs the bundle's identity for anonymous bundles.
         let builder = match builder.primary.source.is_null() {
@@ -100,6 +108,25 @@ impl BundleBuilder {
     #[must_use]
     pub const fn primary(&self) -> &PrimaryBlock {
         &self.primary
+    }
+
+    /// The version of the bundle.
+    #[must_use]
+    pub const fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The bundle is of another version than 7. Of version 6, its flags are those of RFC 5050 4.2; it has no checksums, no hop limit, and
+    /// no extension blocks but its age where it has no creation time.
+    #[must_use]
+    pub const fn with_version(mut self, version: Version) -> Self {
+        self.version = version;
+        self
+    }
+
+    pub(crate) fn with_creation(mut self, creation: CreationTimestamp) -> Self {
+        self.primary.creation = creation;
+        self
     }
 
     /// Sets the endpoint to which status reports go.
@@ -182,6 +209,9 @@ impl BundleBuilder {
     /// # Errors
     /// The rule of RFC 9171 that such a bundle would break.
     pub fn header(&self, payload_octets: u64) -> Result<OutgoingHeader, Refusal> {
+        if self.version == Version::V6 {
+            return self.header_v6(payload_octets);
+        }
         let mut out = Vec::with_capacity(128);
         write_indefinite_array(&mut out);
         self.primary.encode(&mut out);
@@ -201,6 +231,42 @@ impl BundleBuilder {
             Some(_) => Ok(outgoing),
             None => Err(Refusal::Truncated),
         }
+    }
+
+    /// The header of a bundle of version 6: its creation timestamp is the one that a gateway makes of that of version 7.
+    fn header_v6(&self, payload_octets: u64) -> Result<OutgoingHeader, Refusal> {
+        let primary = &self.primary;
+        let creation = identity::to_v6(primary.creation)
+            .map_err(|refusal| Refusal::V6(v6::Refusal::Untranslatable(refusal)))?;
+        let singleton = v6::BundleFlags::SINGLETON_DESTINATION;
+        let flags = v6::BundleFlags::from_bits(primary.flags.bits())
+            .with(singleton, primary.destination.is_singleton());
+        let mut header = v6::Header::new(
+            v6::PrimaryBlock {
+                flags,
+                destination: primary.destination.clone(),
+                source: primary.source.clone(),
+                report_to: primary.report_to.clone(),
+                custodian: self.custodian.clone(),
+                creation,
+                // Nothing expires early.
+                lifetime_s: primary.lifetime_ms.div_ceil(1_000),
+                fragment: primary.fragment.map(|place| v6::FragmentPlace {
+                    offset: place.offset,
+                    total_adu_octets: place.total_adu_octets,
+                }),
+            },
+            payload_octets,
+        )?;
+        if !primary.creation.time.is_known() {
+            let age = v6::Block::of_age(v6::BlockType::AGE, 0);
+            header.blocks.push(age);
+        }
+        Ok(v6::forward::outgoing(
+            header.encode(),
+            v6::BlockFlags::LAST,
+            payload_octets,
+        ))
     }
 
     /// The whole bundle with this payload.
@@ -254,7 +320,7 @@ impl PayloadHead {
             length,
             // No head has more octets than are kept.
             octets: HeadOctets::new(&octets).unwrap_or_default(),
-            is_indefinite: false,
+            closing: Closing::Break,
         }
     }
 }

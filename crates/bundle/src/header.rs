@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::crc::CrcType;
 use crate::eid::EndpointId;
 use crate::header_reader::HeaderReader;
-use crate::id::{BundleId, FragmentRange};
+use crate::id::{BundleId, CreationTimestamp, FragmentRange};
 use crate::reading::Reading;
 use crate::short::ShortOctets;
 use crate::v6;
@@ -29,7 +29,7 @@ pub const MAX_HEADER_OCTETS: usize = 64 * 1024;
 pub const MAX_EXTENSION_BLOCKS: usize = 64;
 
 /// The head of the payload block: all that comes before the payload's first octet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PayloadHead {
     /// Block processing control flags.
     pub flags: BlockFlags,
@@ -112,6 +112,8 @@ pub struct Header {
     pub(crate) previous_node: Option<EndpointId>,
     /// The blocks of a bundle of version 6.
     pub(crate) v6: Option<Box<v6::Header>>,
+    /// Its blocks behind the payload, where somebody read them.
+    pub(crate) trailer: Option<v6::Trailer>,
 }
 
 impl Header {
@@ -190,6 +192,18 @@ impl Header {
         self.payload.closing == Closing::Blocks
     }
 
+    /// Reads the blocks behind the payload of a bundle that has an open end: all octets from the payload's end on. They go along with it
+    /// from then on as [`Self::forwarded`] and [`Self::forwarded_trailer`] say.
+    ///
+    /// # Errors
+    /// The rule that they break.
+    pub fn read_trailer(&mut self, octets: &Bytes) -> Result<(), Refusal> {
+        let blocks = self.v6.as_ref().map_or(0, |header| header.blocks.len());
+        let trailer = v6::Trailer::decode_behind(blocks, octets)?;
+        self.trailer = Some(trailer.ok_or(v6::Refusal::Truncated)?);
+        Ok(())
+    }
+
     /// Octets of the whole bundle.
     #[must_use]
     pub fn total_octets(&self) -> u64 {
@@ -232,7 +246,10 @@ impl Header {
     pub fn unsupported_blocks(&self) -> impl Iterator<Item = BlockFlags> {
         let here = self.extensions.iter();
         let here = here.filter(|block| self.is_unsupported(block));
-        let there = self.v6.iter().flat_map(|header| header.unsupported_blocks());
+        let there = self
+            .v6
+            .iter()
+            .flat_map(|header| header.unsupported_blocks());
         here.map(|block| block.flags)
             .chain(there.map(|block| BlockFlags::from_bits(block.flags.bits())))
     }
@@ -293,13 +310,7 @@ impl Default for Header {
                 fragment: None,
             },
             extensions: ExtensionBlocks::new(),
-            payload: PayloadHead {
-                flags: BlockFlags::NONE,
-                crc_type: CrcType::None,
-                length: 0,
-                octets: HeadOctets::default(),
-                closing: Closing::Break,
-            },
+            payload: PayloadHead::default(),
             octets: Bytes::new(),
             primary_octets: 0..0,
             address_fields: 0..0,
@@ -308,6 +319,7 @@ impl Default for Header {
             hop_count: None,
             previous_node: None,
             v6: None,
+            trailer: None,
         }
     }
 }

@@ -95,6 +95,7 @@ impl HeaderReader {
             self.forget(reading);
         }
         self.header.v6 = None;
+        self.header.trailer = None;
         let is_usual = usual_form::read(&mut self.header, &mut self.known, octets).is_some();
         if !is_usual {
             self.forget(reading);
@@ -107,6 +108,24 @@ impl HeaderReader {
             reading,
             ..Known::default()
         };
+    }
+
+    /// Reads the blocks behind the payload of the bundle whose header was read last, where its header says that there are some: of octets that are
+    /// the whole bundle, or else all of it but the payload.
+    ///
+    /// # Errors
+    /// The rule that they break.
+    pub fn read_trailer(&mut self, octets: &Bytes, are_whole: bool) -> Result<(), Refusal> {
+        if !self.header.has_open_end() {
+            return Ok(());
+        }
+        let payload = match are_whole {
+            true => usize::try_from(self.header.payload_octets()).unwrap_or(usize::MAX),
+            false => 0,
+        };
+        let start = self.header.octets.len().saturating_add(payload);
+        let trailer = octets.slice(start.min(octets.len())..);
+        self.header.read_trailer(&trailer)
     }
 
     /// The header that was read last.

@@ -95,6 +95,8 @@ impl PayloadCrc {
 #[derive(Clone, Debug)]
 pub struct PayloadVerifier {
     crc: PayloadCrc,
+    /// Blocks before the payload of a bundle of version 6 that has others behind it: there is a bound of all.
+    blocks_before: usize,
 }
 
 impl PayloadVerifier {
@@ -103,6 +105,7 @@ impl PayloadVerifier {
     pub fn new(header: &Header) -> Self {
         Self {
             crc: PayloadCrc::new(&header.payload),
+            blocks_before: header.as_v6().map_or(0, |header| header.blocks.len()),
         }
     }
 
@@ -131,14 +134,15 @@ impl PayloadVerifier {
     pub fn fragment_trailer(&self, whole: &PayloadHead, fragment: &PayloadHead) -> Bytes {
         let octets = whole.length.saturating_sub(self.crc.left);
         assert!(
-            octets == fragment.length && !fragment.is_indefinite,
+            octets == fragment.length
+                && matches!(fragment.closing, Closing::Break | Closing::Nothing),
             "a fragment's head announces what it has"
         );
         let crc_type = self.crc.digest.crc_type();
         let value = (self.crc.digest).behind(&whole.octets, &fragment.octets, octets);
         let mut out = Vec::with_capacity(crc_type.field_octets() + 1);
         write_crc_field(&mut out, crc_type, value);
-        out.push(BREAK);
+        out.resize(out.len().saturating_add(fragment.closing.octets()), BREAK);
         out.into()
     }
 
@@ -168,7 +172,13 @@ impl PayloadVerifier {
             }
             rest = after;
         }
-        if self.crc.is_indefinite {
+        match self.crc.closing {
+            Closing::Break | Closing::TwoBreaks => {}
+            Closing::Nothing if rest.is_empty() => return Ok(()),
+            Closing::Nothing => return Err(v6::Refusal::OctetsAfterEnd.into()),
+            Closing::Blocks => return self.finish_blocks(rest),
+        }
+        if self.crc.closing == Closing::TwoBreaks {
             rest = after_break(rest, Refusal::BlockLength { number: 1 })?;
         }
         // RFC 9171 4.1: the payload block is the last, and a break ends the bundle.
@@ -177,6 +187,18 @@ impl PayloadVerifier {
             Ok(())
         } else {
             Err(Refusal::OctetsAfterEnd)
+        }
+    }
+
+    /// RFC 5050 4: blocks follow the payload, up to one that says that it is the last.
+    fn finish_blocks(&self, octets: &[u8]) -> Result<(), Refusal> {
+        let octets = Bytes::copy_from_slice(octets);
+        match v6::Trailer::decode_behind(self.blocks_before, &octets)? {
+            None => Err(v6::Refusal::Truncated.into()),
+            Some(trailer) if trailer.octets < octets.len() => {
+                Err(v6::Refusal::OctetsAfterEnd.into())
+            }
+            Some(_) => Ok(()),
         }
     }
 }
@@ -201,7 +223,7 @@ impl Header {
 
     /// True where a payload block of definite length with a CRC-32C, as nearly all are, is what its CRC says.
     fn is_usual_body(&self, octets: &[u8]) -> Option<bool> {
-        if self.payload.is_indefinite || self.payload.crc_type != CrcType::Crc32C {
+        if self.payload.closing != Closing::Break || self.payload.crc_type != CrcType::Crc32C {
             return None;
         }
         let start = self.octets.len().checked_sub(self.payload.octets.len())?;

@@ -1,12 +1,15 @@
 //! [`HeaderTemplate`]: headers that differ in nothing but their creation timestamp.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use crate::builder::BundleBuilder;
 use crate::crc::{CrcDigest, CrcType, write_crc_field};
 use crate::id::CreationTimestamp;
-use crate::v7::encode::BundleBuilder;
-use crate::v7::payload::PayloadCrc;
+use crate::payload::PayloadCrc;
+
 use crate::v7::refusal::Refusal;
+use crate::version::Version;
 
 /// A new bundle's header in parts: what comes before and after its creation timestamp, encoded and checked
 /// once for many bundles of one source to one destination.
@@ -39,6 +42,8 @@ pub struct HeaderTemplate {
     payload_octets: u64,
     trailer_octets: u64,
     payload_crc: PayloadCrc,
+    /// The maker of headers of version 6, which are written anew for each bundle: the length of a number says how long the block is.
+    v6: Option<Box<BundleBuilder>>,
 }
 
 impl HeaderTemplate {
@@ -64,7 +69,11 @@ impl HeaderTemplate {
             payload_octets,
             trailer_octets: header.payload.trailer_octets(),
             payload_crc: header.payload_crc(),
+            v6: (builder.version() == Version::V6).then(|| Box::new(builder.clone())),
         };
+        if template.v6.is_some() {
+            return Ok(template);
+        }
         let mut start = Vec::new();
         template.write(primary.creation, &mut start);
         template.after = header
@@ -99,6 +108,14 @@ impl HeaderTemplate {
             creation.time.is_known() == self.is_timed,
             "a template is for bundles with a creation time or for bundles without"
         );
+        if let Some(builder) = &self.v6 {
+            let header = builder
+                .clone()
+                .with_creation(creation)
+                .header(self.payload_octets);
+            out.extend_from_slice(&header.map(|header| header.octets).unwrap_or_default());
+            return;
+        }
         // RFC 9171 4.1: an array of indefinite length around all blocks.
         out.push(0x9f);
         out.extend_from_slice(&self.before);

@@ -7,7 +7,7 @@
 mod hex;
 
 use bytes::Bytes;
-use dhow_bundle::v7::header::{MAX_EXTENSION_BLOCKS, MAX_HEADER_OCTETS};
+use dhow_bundle::header::{MAX_EXTENSION_BLOCKS, MAX_HEADER_OCTETS};
 use dhow_bundle::{Bundle, Header, Reading, Refusal};
 use hex::hex;
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId};
+use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId, Version};
 use dhow_node::api::encoding::put_request;
 use dhow_node::api::wire::{BundleAdu, STATUS_SUCCESS};
 use prost::Message;
@@ -21,6 +21,7 @@ pub struct SendHead {
     lifetime: Option<Duration>,
     flags: u64,
     aggregated_reports: bool,
+    version: Version,
 }
 
 impl SendHead {
@@ -34,6 +35,7 @@ impl SendHead {
             lifetime: None,
             flags: 0,
             aggregated_reports: false,
+            version: Version::V7,
         }
     }
 
@@ -75,6 +77,14 @@ impl SendHead {
         self
     }
 
+    /// The version of the bundle (default: 7). Of version 6, flags are those of RFC 5050 4.2: 0x8 asks for custody, 0x8000 for reports of
+    /// it, 0x80 and 0x100 are the class of service; its reports have times without 0x40.
+    #[must_use]
+    pub const fn with_version(mut self, version: Version) -> Self {
+        self.version = version;
+        self
+    }
+
     fn adu(&self, length: u64) -> BundleAdu {
         let text = |endpoint: &Option<EndpointId>| {
             endpoint
@@ -92,6 +102,7 @@ impl SendHead {
                 .map(|lifetime| u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX)),
             bundle_flags: Some(self.flags),
             aggregated_reports: self.aggregated_reports,
+            bundle_version: (self.version != Version::V7).then(|| self.version.number().into()),
             ..BundleAdu::default()
         }
     }

@@ -113,6 +113,7 @@ fn unread_payload_is_skipped_and_a_declined_delivery_is_told() {
     let mut node = Node::on_tcp(1);
     let bundle = |payload: Vec<u8>| {
         let send = SendRequest {
+            version: dhow_bundle::Version::V7,
             source: None,
             destination: "ipn:2.42".parse().unwrap(),
             report_to: None,

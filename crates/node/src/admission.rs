@@ -152,6 +152,7 @@ impl Node {
             previous: Some(self.held.endpoints_mut().retain(from)),
             creation: id.creation,
             fragment,
+            version: header.version(),
             flags: header.primary.flags.bits(),
             reads_aggregated_reports: aggregates(header),
             lifetime_ms: header.primary.lifetime_ms,
@@ -286,13 +287,13 @@ impl Node {
         }
         // RFC 9171 5.6 step 4: blocks that this node cannot process; the block asks for the report, whatever
         // the bundle asks for.
-        for block in header.unsupported_blocks() {
+        for flags in header.unsupported_blocks() {
             // Of one that is back this node has reported.
-            if block.flags.contains(BlockFlags::REPORT_IF_UNPROCESSABLE) && returns == 0 {
+            if flags.contains(BlockFlags::REPORT_IF_UNPROCESSABLE) && returns == 0 {
                 let subject = Subject::of_header(header);
                 self.report_asked(now, &subject, ReportKind::Received, 11);
             }
-            if block.flags.contains(BlockFlags::DELETE_IF_UNPROCESSABLE) {
+            if flags.contains(BlockFlags::DELETE_IF_UNPROCESSABLE) {
                 return Some(11);
             }
         }

@@ -6,8 +6,8 @@
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use dhow_bundle::CrcType;
 use dhow_bundle::storage::{Extents, Piece};
+use dhow_bundle::{CrcType, Header, Version};
 
 use crate::config::PayloadChecksum;
 use crate::node::Node;
@@ -16,37 +16,49 @@ use crate::node::Node;
 const BREAK: &[u8] = &[0xff];
 
 /// The octets after the payload of a whole bundle that goes out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The octets after it in the store.
     Stored,
-    /// No checksum: the end of the bundle alone.
-    Bare,
+    /// Others: no checksum but the end of the bundle alone, or blocks behind the payload as the next hop is to have them.
+    Replaced(Bytes),
 }
 
 impl Ending {
+    /// No checksum: the end of the bundle alone.
+    pub(crate) const fn bare() -> Self {
+        Self::Replaced(Bytes::from_static(BREAK))
+    }
+
+    /// Whether the payload leaves with a checksum, or as it came without.
+    pub(crate) fn has_checksum(&self, header: &Header) -> bool {
+        *self == Self::Stored && header.version() == Version::V7
+    }
+
     /// Octets of a payload and what follows it, as they leave: what is stored, and what is not.
-    pub(crate) fn of_octets(self, stored: Bytes, payload_octets: u64) -> [Bytes; 2] {
+    pub(crate) fn of_octets(&self, stored: Bytes, payload_octets: u64) -> [Bytes; 2] {
         match self {
             Self::Stored => [stored, Bytes::new()],
-            Self::Bare => {
+            Self::Replaced(ending) => {
                 let payload = usize::try_from(payload_octets).unwrap_or(usize::MAX);
                 let payload = stored.slice(..payload.min(stored.len()));
-                [payload, Bytes::from_static(BREAK)]
+                [payload, ending.clone()]
             }
         }
     }
 
     /// The same of a bundle in the store, of which all before `from` has left and whose payload ends before `payload_end`.
-    pub(crate) fn of_extents(self, stored: &Extents, from: u64, payload_end: u64) -> Vec<Piece> {
+    pub(crate) fn of_extents(&self, stored: &Extents, from: u64, payload_end: u64) -> Vec<Piece> {
         let length = match self {
             Self::Stored => u64::MAX,
-            Self::Bare => payload_end.saturating_sub(from),
+            Self::Replaced(_) => payload_end.saturating_sub(from),
         };
         let extents = stored.slice(from, length).into_iter();
         let mut pieces: Vec<Piece> = extents.map(Piece::Extent).collect();
-        if self == Self::Bare {
-            pieces.push(Piece::Octets(Bytes::from_static(BREAK)));
+        if let Self::Replaced(ending) = self
+            && !ending.is_empty()
+        {
+            pieces.push(Piece::Octets(ending.clone()));
         }
         pieces
     }

@@ -14,7 +14,7 @@ use dhow_bundle::storage::{BundleKey, StoreCommand};
 use dhow_bundle::v7::admin::{
     AdministrativeRecord, AggregatedReport, GroupHead, ReasonCode, ReportGroup, Timing,
 };
-use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId, FragmentRange, Instant, Now};
+use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId, FragmentRange, Instant, Now, Version};
 
 use crate::held::endpoints::{EndpointIndex, Endpoints};
 use crate::held::retention::State;
@@ -250,6 +250,7 @@ impl Node {
         record: Bytes,
     ) -> Option<BundleKey> {
         let parcel = Parcel {
+            version: Version::V7,
             report_to: self.held.endpoints().id(report_to).clone(),
             lifetime_ms,
             record,

@@ -93,7 +93,7 @@ impl Node {
     /// The store could not keep a bundle that went on ahead. True when whom it came from is told by what becomes of it.
     pub(crate) fn orphan(&mut self, now: Now, key: BundleKey, origin: Origin) -> bool {
         let pass = self.forwarding.cut_through(key);
-        let orphan = match (pass, origin) {
+        let orphan = match (&pass, origin) {
             (Some(CutThrough::Given | CutThrough::Confirmed), _) => Orphan::Delivery,
             (
                 Some(CutThrough::Left(..) | CutThrough::Taken(_) | CutThrough::Failed(_)),

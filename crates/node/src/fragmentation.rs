@@ -113,12 +113,15 @@ impl Node {
         let outgoing = state.header.forwarded(&edit);
         let mut crc = outgoing.payload_crc();
         crc.update(&payload);
-        let length = outgoing.total_octets();
+        let trailer = state.header.forwarded_trailer(&edit);
+        let trailer_octets = u64::try_from(trailer.len()).unwrap_or(u64::MAX);
+        let length = outgoing.total_octets().saturating_add(trailer_octets);
         let header_octets = u64::try_from(outgoing.octets.len()).unwrap_or(u64::MAX);
         let pieces = [
             Piece::Octets(outgoing.octets),
             Piece::Octets(payload),
             Piece::Octets(crc.trailer()),
+            Piece::Octets(trailer),
         ];
         self.adjacencies.transmit(
             &mut self.outbox,

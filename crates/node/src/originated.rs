@@ -56,6 +56,7 @@ impl Node {
     /// Send an administrative record to where a bundle's reports go (RFC 9171 6.2); `None` without room for it.
     pub(crate) fn send_record(&mut self, now: Now, parcel: Parcel) -> Option<BundleKey> {
         let Parcel {
+            version,
             report_to,
             lifetime_ms,
             record,
@@ -63,6 +64,7 @@ impl Node {
         let source = self.held.endpoints().local().node_id().endpoint().clone();
         let creation = self.held.next_creation(&mut self.outbox, now, &source);
         let builder = BundleBuilder::new(source, report_to, creation, lifetime_ms)
+            .with_version(version)
             .with_report_to(EndpointId::Null)
             .with_flags(BundleFlags::ADMINISTRATIVE_RECORD)
             .with_payload_crc_type(self.payload_checksum())

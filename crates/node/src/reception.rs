@@ -9,6 +9,7 @@ use core::cmp::Ordering;
 use bytes::{Bytes, BytesMut};
 use dhow_bundle::crc::{crc32c, joined_crc32c};
 use dhow_bundle::storage::{BundleKey, Piece, StoreCommand};
+use dhow_bundle::v6::trailer::MAX_TRAILER_OCTETS;
 use dhow_bundle::{Header, Now, PayloadVerifier, Refusal};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
@@ -246,7 +247,11 @@ impl Node {
         (octets, end): (Bytes, bool),
     ) -> Result<Option<Reception>, Refused> {
         // RFC 9174 5.2.5.1: the announced length is the length of the bundle.
-        if announced.is_some_and(|length| length != header.total_octets()) {
+        let is_wrong = |length: u64| match header.has_open_end() {
+            true => length <= header.total_octets(),
+            false => length != header.total_octets(),
+        };
+        if announced.is_some_and(is_wrong) {
             return Err(Refused::not_acceptable(
                 "the announced transfer length is not the bundle's (RFC 9174 5.2.5.1)",
             ));
@@ -310,9 +315,12 @@ impl Node {
         let arrived = u64::try_from(octets.len()).unwrap_or(u64::MAX);
         let outcome = match arrived.cmp(&header.total_octets()) {
             Ordering::Less => Err(ends_early()),
-            Ordering::Greater => Err(goes_on()),
-            Ordering::Equal => header.check_body(&octets).map_err(Refused::breaks),
+            Ordering::Greater if !header.has_open_end() => Err(goes_on()),
+            Ordering::Equal | Ordering::Greater => {
+                header.check_body(&octets).map_err(Refused::breaks)
+            }
         };
+        let outcome = outcome.and_then(|()| self.held.lengthen(&self.config, key, arrived));
         if let Err(refused) = outcome {
             // Octets that it announced and did not bring take no room while it is deleted.
             self.held.begin_reservation(&self.config, key);
@@ -343,9 +351,12 @@ impl Node {
         let key = incoming.key;
         let begins = incoming.received == 0;
         let outcome = incoming.take(&octets, end).and_then(|taken| {
-            self.held
-                .reserve(&self.config, key, incoming.received)
-                .map(|()| taken)
+            let received = incoming.received;
+            self.held.reserve(&self.config, key, received)?;
+            if taken.is_whole {
+                self.held.lengthen(&self.config, key, received)?;
+            }
+            Ok(taken)
         });
         if let Ok(taken) = &outcome {
             let mut octets = octets;
@@ -409,6 +420,15 @@ impl Incoming {
         [before, next]
     }
 
+    /// Octets of the bundle, at most: a trailer of unknown length has a bound.
+    fn octets_max(&self) -> u64 {
+        let open = match self.header.has_open_end() {
+            true => u64::try_from(MAX_TRAILER_OCTETS).unwrap_or(u64::MAX),
+            false => 0,
+        };
+        self.header.total_octets().saturating_add(open)
+    }
+
     /// Account for octets.
     fn take(&mut self, octets: &Bytes, end: bool) -> Result<Taken, Refused> {
         let mut rest = &octets[..];
@@ -418,7 +438,7 @@ impl Incoming {
         self.received = self
             .received
             .saturating_add(u64::try_from(rest.len()).unwrap_or(u64::MAX));
-        if self.received > self.header.total_octets() {
+        if self.received > self.octets_max() {
             return Err(goes_on());
         }
         let is_summed = rest.len() >= SUMMED_OCTETS;

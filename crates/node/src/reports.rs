@@ -1,8 +1,9 @@
 //! Status reports (RFC 9171 6.1.1): made only where the configuration says so, and not more than it says.
 
+use dhow_bundle::gateway::identity;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::v7::admin::{AdministrativeRecord, Assertion, ReasonCode, Status, StatusReport};
-use dhow_bundle::{BundleFlags, BundleId, DtnTime, EndpointId, Header, Instant, Now};
+use dhow_bundle::{BundleFlags, BundleId, DtnTime, EndpointId, Header, Instant, Now, Version, v6};
 
 use bytes::Bytes;
 use core::time::Duration;
@@ -42,7 +43,9 @@ impl ReportKind {
 /// The properties of a bundle that a report on it needs.
 pub(crate) struct Subject {
     pub(crate) id: BundleId,
-    /// Bundle processing control flags (RFC 9171 4.2.3).
+    /// Its version, which the report is of as well.
+    pub(crate) version: Version,
+    /// Bundle processing control flags (RFC 9171 4.2.3, RFC 5050 4.2).
     pub(crate) flags: u64,
     pub(crate) reads_aggregated_reports: bool,
     pub(crate) report_to: EndpointId,
@@ -57,8 +60,37 @@ pub(crate) fn aggregates(header: &Header) -> bool {
     flags.intersects(BundleFlags::ALL_REPORTS) && header.reads_aggregated_reports()
 }
 
+/// Reasons of version 6 are those of version 7 up to this one, "block unintelligible" (RFC 5050 6.1.1); a block that is not supported is
+/// one of those.
+const BLOCK_UNINTELLIGIBLE: u8 = 8;
+
+/// "Hop limit exceeded" (RFC 9171 9.5), of which version 6 knows nothing.
+const HOP_LIMIT_EXCEEDED: u64 = 9;
+
+/// "Traffic pared" (RFC 9171 9.5), likewise.
+const TRAFFIC_PARED: u64 = 10;
+
+/// A reason of version 7 as one of version 6.
+fn reason_v6(reason: u64) -> u8 {
+    match reason {
+        HOP_LIMIT_EXCEEDED | TRAFFIC_PARED => 0,
+        reason => u8::try_from(reason).map_or(0, |reason| reason.min(BLOCK_UNINTELLIGIBLE)),
+    }
+}
+
+/// A moment as reports of version 6 tell it.
+pub(crate) fn report_time(at: DtnTime) -> v6::admin::ReportTime {
+    let ms = at.as_millis();
+    v6::admin::ReportTime {
+        seconds: ms / 1_000,
+        nanoseconds: ms % 1_000 * 1_000_000,
+    }
+}
+
 /// An administrative record on its way into a bundle.
 pub(crate) struct Parcel {
+    /// The version of both.
+    pub(crate) version: Version,
     pub(crate) report_to: EndpointId,
     pub(crate) lifetime_ms: u64,
     pub(crate) record: Bytes,
@@ -68,6 +100,7 @@ impl Subject {
     pub(crate) fn of_header(header: &Header) -> Self {
         Self {
             id: header.id(),
+            version: header.version(),
             flags: header.primary.flags.bits(),
             reads_aggregated_reports: aggregates(header),
             report_to: header.primary.report_to.clone(),
@@ -130,9 +163,10 @@ impl Node {
         {
             return;
         }
-        let time = flags
-            .contains(BundleFlags::STATUS_TIME_REQUESTED)
-            .then_some(now.dtn);
+        // RFC 5050 6.1.1: each assertion has its time.
+        let has_time =
+            subject.version == Version::V6 || flags.contains(BundleFlags::STATUS_TIME_REQUESTED);
+        let time = has_time.then_some(now.dtn);
         let is_taken = if subject.reads_aggregated_reports && self.config.reports.collect_ms > 0 {
             self.collect(now, subject, kind, reason, time)
         } else {
@@ -159,6 +193,9 @@ impl Node {
             ReportKind::Received if planted(Mutant::StatusOfReport) => ReportKind::Forwarded,
             kind => kind,
         };
+        if subject.version == Version::V6 {
+            return self.send_report_v6(now, subject, kind, reason);
+        }
         let assertion = |asked: ReportKind| (asked == kind).then_some(Assertion { time });
         let record = AdministrativeRecord::StatusReport(StatusReport {
             received: assertion(ReportKind::Received),
@@ -179,12 +216,53 @@ impl Node {
             },
         });
         let parcel = Parcel {
+            version: Version::V7,
             report_to: match planted(Mutant::ReportToSource) {
                 true => subject.id.source.clone(),
                 false => subject.report_to.clone(),
             },
             lifetime_ms: subject.lifetime_ms,
             record: record.encode(),
+        };
+        let is_sent = self.send_record(now, parcel).is_some();
+        self.outbox.counters.reports += u64::from(is_sent);
+        is_sent
+    }
+
+    /// The same of a bundle of version 6 (RFC 5050 6.1.1).
+    fn send_report_v6(
+        &mut self,
+        now: Now,
+        subject: &Subject,
+        kind: ReportKind,
+        reason: u64,
+    ) -> bool {
+        let Ok(creation) = identity::to_v6(subject.id.creation) else {
+            return false;
+        };
+        let time = |asked: ReportKind| (asked == kind).then(|| report_time(now.dtn));
+        let report = v6::admin::StatusReport {
+            subject: v6::admin::Subject {
+                source: subject.id.source.clone(),
+                creation,
+                fragment: subject.id.fragment,
+            },
+            reason: reason_v6(reason),
+            times: [
+                time(ReportKind::Received),
+                None,
+                time(ReportKind::Forwarded),
+                time(ReportKind::Delivered),
+                time(ReportKind::Deleted),
+            ],
+        };
+        let parcel = Parcel {
+            version: Version::V6,
+            report_to: subject.report_to.clone(),
+            lifetime_ms: subject.lifetime_ms,
+            record: v6::admin::AdministrativeRecord::StatusReport(report)
+                .encode()
+                .into(),
         };
         let is_sent = self.send_record(now, parcel).is_some();
         self.outbox.counters.reports += u64::from(is_sent);

@@ -6,14 +6,14 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::{BundleKey, Piece};
-use dhow_bundle::{BundleFlags, FragmentRange, Header, Instant, Now, Reading};
+use dhow_bundle::storage::{BundleKey, Extents, Piece};
+use dhow_bundle::{BundleFlags, FragmentRange, Header, Instant, Now, Reading, Version};
 
 use crate::adjacencies::session_id::SessionId;
-use crate::checksums::Ending;
 use crate::driver::Ticket;
 use crate::forwarding::copies::CopyEnd;
 use crate::forwarding::queues::Choice;
+use crate::held::bundles::Entry;
 use crate::held::verification::READ_WHOLE_OCTETS;
 use crate::node::Node;
 
@@ -153,12 +153,7 @@ impl Node {
             let Some(entry) = self.held.entry(key) else {
                 return;
             };
-            let wanted = if entry.octets() <= READ_WHOLE_OCTETS {
-                entry.octets()
-            } else {
-                u64::from(entry.header_octets())
-            };
-            let extents = entry.extents().part(0, wanted);
+            let extents = blocks_to_read(entry);
             self.held.read(
                 &mut self.outbox,
                 PendingRead::Send { session, key },
@@ -239,7 +234,8 @@ impl Node {
         // A bundle that was accepted on reception is read again as leniently as it may have been then.
         let whole = u64::try_from(octets.len()).unwrap_or(0) == length;
         let mut reader = self.forwarding.take_reader();
-        let is_read = reader.read(&octets, Reading::Lenient) == Ok(true);
+        let is_read = reader.read(&octets, Reading::Lenient) == Ok(true)
+            && reader.read_trailer(&octets, whole).is_ok();
         if is_read && (!whole || reader.header().check_body(&octets).is_ok()) {
             self.send_behind(now, (session, key), reader.header(), &octets);
         } else {
@@ -321,7 +317,7 @@ impl Node {
             begun: now.monotonic,
         };
         let head = Piece::Octets(head);
-        let ending = self.adjacencies.ending(session, header);
+        let ending = self.adjacencies.ending(session, header, &edit);
         if whole {
             let body = octets.slice(header.octets.len().min(octets.len())..);
             let [body, end] = ending.of_octets(body, payload).map(Piece::Octets);
@@ -333,7 +329,7 @@ impl Node {
                 total,
                 [head, body, end],
             );
-        } else if ending == Ending::Bare && self.held.is_stale(now, key) {
+        } else if !ending.has_checksum(header) && self.held.is_stale(now, key) {
             // The peer has no checksum to compare it with.
             self.adjacencies.discharge(session, length);
             self.verify_for(now, session, key);
@@ -357,7 +353,22 @@ impl Node {
     }
 }
 
-/// RFC 9171 4.2.3: the bundle must not be fragmented.
+/// The places of the blocks of a bundle that is to be sent: all of a small one, and else all but the payload.
+fn blocks_to_read(entry: &Entry) -> Extents {
+    if entry.octets() <= READ_WHOLE_OCTETS {
+        return entry.extents().part(0, entry.octets());
+    }
+    let header = u64::from(entry.header_octets());
+    if entry.version() == Version::V7 || entry.trailer_octets() == 0 {
+        return entry.extents().part(0, header);
+    }
+    let mut extents = entry.extents().slice(0, header);
+    let payload_end = header.saturating_add(entry.payload_octets());
+    extents.extend(entry.extents().slice(payload_end, entry.trailer_octets()));
+    Extents::Many(extents.into())
+}
+
+/// RFC 9171 4.2.3, RFC 5050 4.2: the bundle must not be fragmented.
 pub(crate) fn must_not_fragment(flags: u64) -> bool {
     BundleFlags::from_bits(flags).contains(BundleFlags::MUST_NOT_FRAGMENT)
 }

@@ -6,8 +6,9 @@
 //! [`OnSent::Keep`]: crate::config::OnSent::Keep
 
 use bytes::Bytes;
+use dhow_bundle::gateway::identity;
 use dhow_bundle::v7::admin::AdministrativeRecord;
-use dhow_bundle::{BundleFlags, BundleId, EndpointId, Header, Now, Reading};
+use dhow_bundle::{BundleFlags, BundleId, EndpointId, Header, Now, Reading, Version, v6};
 
 use crate::held::bundles::Removal;
 
@@ -56,6 +57,10 @@ fn delivered_by(octets: &Bytes) -> Option<(EndpointId, EndpointId, BundleId)> {
     let start = usize::try_from(header.header_octets()).ok()?;
     let end = start.checked_add(usize::try_from(header.payload_octets()).ok()?)?;
     let payload = (end <= octets.len()).then(|| octets.slice(start..end))?;
+    if header.version() == Version::V6 {
+        let subject = delivered_by_v6(&payload)?;
+        return Some((header.primary.source, header.primary.destination, subject));
+    }
     match AdministrativeRecord::decode(&payload, Reading::Lenient).ok()? {
         AdministrativeRecord::StatusReport(report) if report.delivered.is_some() => {
             let ends = (header.primary.source, header.primary.destination);
@@ -63,4 +68,19 @@ fn delivered_by(octets: &Bytes) -> Option<(EndpointId, EndpointId, BundleId)> {
         }
         _ => None,
     }
+}
+
+/// The subject of a status report of delivery of version 6.
+fn delivered_by_v6(payload: &[u8]) -> Option<BundleId> {
+    use v6::admin::AdministrativeRecord::StatusReport;
+    let StatusReport(report) = v6::admin::AdministrativeRecord::decode(payload).ok()? else {
+        return None;
+    };
+    let [_, _, _, delivered, _] = report.times;
+    delivered?;
+    Some(BundleId {
+        source: report.subject.source,
+        creation: identity::to_v7(report.subject.creation).ok()?,
+        fragment: report.subject.fragment,
+    })
 }

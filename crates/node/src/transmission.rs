@@ -8,7 +8,7 @@ use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{
     BundleBuilder, BundleFlags, CrcType, CreationTimestamp, EndpointId, HeaderTemplate, Now,
-    PayloadCrc, PrimaryBlock, SmallBuffer,
+    PayloadCrc, PrimaryBlock, SmallBuffer, Version, v6,
 };
 
 use crate::api::seam::{ApiRefusal, RequestId, SendRequest};
@@ -30,11 +30,19 @@ const JOINED_OCTETS: usize = 64 * 1024;
 /// ends by it, and is slow before that: what comes back waits longer each time.
 pub(crate) const HOP_LIMIT: u8 = 255;
 
-/// Flags that an application may ask for (RFC 9171 4.2.3).
+/// Flags that an application may ask for (RFC 9171 4.2.3). Of version 6 all of these but the times of reports, which it always has, and
+/// [`ASKABLE_V6`].
 const ASKABLE: u64 = BundleFlags::MUST_NOT_FRAGMENT.bits()
     | BundleFlags::ACKNOWLEDGMENT_REQUESTED.bits()
     | BundleFlags::STATUS_TIME_REQUESTED.bits()
     | BundleFlags::ALL_REPORTS.bits();
+
+/// Flags of version 6 beside them (RFC 5050 4.2): custody, reports of it, and the class of service.
+const ASKABLE_V6: u64 = v6::BundleFlags::CUSTODY_REQUESTED.bits()
+    | v6::BundleFlags::REPORT_CUSTODY.bits()
+    | v6::BundleFlags::NONE
+        .with_priority(v6::Priority::Reserved)
+        .bits();
 
 /// A bundle whose payload an application is sending. A connection sends one after the other.
 pub(crate) struct Transmission {
@@ -80,8 +88,11 @@ impl Prepared {
     ) -> Result<Self, ApiRefusal> {
         let source = send.source.unwrap_or(EndpointId::Null);
         let flags = BundleFlags::from_bits(send.flags);
-        let announces = send.aggregated_reports && flags.intersects(BundleFlags::ALL_REPORTS);
+        let announces = send.aggregated_reports
+            && send.version == Version::V7
+            && flags.intersects(BundleFlags::ALL_REPORTS);
         let mut builder = BundleBuilder::new(source, send.destination, creation, send.lifetime_ms)
+            .with_version(send.version)
             .with_flags(flags)
             .with_payload_crc_type(checksum)
             .with_hop_limit(HOP_LIMIT);
@@ -222,6 +233,7 @@ impl Node {
             .map_err(|refused| ApiRefusal::NoResources(refused.why))?;
         let key = self.held.hold_made(
             now,
+            prepared.asked.version,
             &prepared.primary,
             [header_octets, payload_octets, total],
             prepared.announces,
@@ -268,7 +280,11 @@ impl Node {
             let why = format!("{source} is held by another application");
             return Err(ApiRefusal::Unauthorized(why));
         }
-        let unknown = send.flags & !ASKABLE;
+        let askable = match send.version {
+            Version::V6 => ASKABLE & !BundleFlags::STATUS_TIME_REQUESTED.bits() | ASKABLE_V6,
+            Version::V7 => ASKABLE,
+        };
+        let unknown = send.flags & !askable;
         if unknown != 0 {
             let why = format!(
                 "bundle flags {unknown:#x} are not an application's to set (RFC 9171 4.2.3)"

@@ -20,6 +20,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use dhow_bundle::storage::{Medium, Piece, StoreCommand, StoreEvent};
 use dhow_bundle::{
     BlockFlags, BlockType, BundleBuilder, BundleFlags, CreationTimestamp, DtnTime, Instant, Now,
+    Version, v6,
 };
 use dhow_link::Gather;
 use dhow_link::stream::DownReason;
@@ -273,6 +274,93 @@ fn a_block_that_cannot_be_processed_is_reported_where_it_asks_for_that() {
         bare.segment(stream, 0, START | END, &bundle);
         assert_eq!(bare.node.counters().reports, reports);
     }
+}
+
+/// A bundle of version 6 with a block behind its payload, whose data have so many octets.
+fn with_trailer(sequence: u64, payload: &[u8], trailer: usize) -> Bytes {
+    let octets = builder(sequence)
+        .with_version(Version::V6)
+        .bundle(b"")
+        .unwrap();
+    let mut header = v6::Header::decode(&octets).unwrap().unwrap();
+    header.payload_octets = u64::try_from(payload.len()).unwrap();
+    header.payload_flags = v6::BlockFlags::NONE;
+    let mut octets = header.encode();
+    octets.extend_from_slice(payload);
+    let block = v6::Block {
+        block_type: v6::BlockType(200),
+        flags: v6::BlockFlags::LAST,
+        references: Vec::new(),
+        content: vec![7; trailer].into(),
+    };
+    block.encode(&mut octets);
+    octets.into()
+}
+
+/// RFC 5050 4: blocks may follow the payload, and nothing says how many octets before they are there.
+#[test]
+fn blocks_behind_a_payload_count_once_they_are_there() {
+    for (payload, cut) in [(10, usize::MAX), (10, 1), (10, 7), (100_000, 4_000)] {
+        let mut bare = Bare::new(1 << 20);
+        let stream = bare.meet(0);
+        let bundle = with_trailer(0, &vec![7; payload], 300);
+        let last = bundle.len().div_ceil(cut.min(bundle.len())) - 1;
+        for (place, part) in bundle.chunks(cut.min(bundle.len())).enumerate() {
+            let flags = if place == 0 { START } else { 0 } | if place == last { END } else { 0 };
+            bare.segment(stream, 0, flags, part);
+        }
+        assert_eq!(bare.refusals(), 0);
+        let octets = u64::try_from(bundle.len()).unwrap();
+        assert_eq!(bare.appended().iter().sum::<u64>(), octets);
+        assert_eq!(bare.node.stored(), (1, octets));
+        let kept = bare.commands.iter().find_map(|it| match it {
+            StoreCommand::Commit { bundle, .. } => Some(bundle.version),
+            _ => None,
+        });
+        assert_eq!(kept, Some(6));
+    }
+}
+
+#[test]
+fn a_trailer_that_never_ends_or_finds_no_room_is_refused() {
+    let mut bare = Bare::new(100_000);
+    let stream = bare.meet(0);
+    bare.segment(
+        stream,
+        0,
+        START | END,
+        &builder(7).bundle(&[7; 35_000]).unwrap(),
+    );
+    let before = bare.node.stored();
+    let bundle = with_trailer(0, &[7; 35_000], 40_000);
+    bare.segment(stream, 1, START | END, &bundle);
+    assert_eq!(bare.refusals(), 1, "the trailer has no room");
+    bare.answer();
+    assert_eq!(bare.node.stored(), before);
+
+    let mut bare = Bare::new(10 << 20);
+    let stream = bare.meet(0);
+    bare.segment(stream, 0, START, &with_trailer(0, b"x", 0));
+    for _ in 0..20 {
+        bare.segment(stream, 0, 0, &[0; 10_000]);
+    }
+    assert_eq!(bare.refusals(), 1, "it has a bound");
+    bare.answer();
+    assert_eq!(bare.node.stored(), (0, 0));
+
+    // Cut within the trailer, and octets behind the last block.
+    let whole = with_trailer(1, b"x", 30);
+    for octets in [
+        whole.slice(..whole.len() - 1),
+        [&whole[..], b"x"].concat().into(),
+    ] {
+        let before = bare.refusals();
+        let stream = bare.meet(u64::try_from(octets.len()).unwrap());
+        bare.segment(stream, 0, START | END, &octets);
+        assert_eq!(bare.refusals(), before + 1);
+    }
+    bare.answer();
+    assert_eq!(bare.node.stored(), (0, 0));
 }
 
 /// RFC 9174 5.1.2.

@@ -60,6 +60,12 @@ impl Dictionary {
         field: &'static str,
         [scheme, part]: Reference,
     ) -> Result<EndpointId, Refusal> {
+        if self.octets.is_empty()
+            && let (Ok(node), Ok(service)) = (u32::try_from(scheme), u32::try_from(part))
+            && let Ok(endpoint) = EndpointId::from_ipn_numbers(0, node, service)
+        {
+            return Ok(endpoint);
+        }
         let text = match self.octets.is_empty() {
             // RFC 6260 2.2: the numbers of node and service; the null endpoint is 0.0.
             true => format!("ipn:{scheme}.{part}"),

@@ -50,6 +50,15 @@ impl BundleFlags {
         self.0 & flags.0 == flags.0
     }
 
+    /// These flags with some of them set or not.
+    #[must_use]
+    pub const fn with(self, flags: Self, are_set: bool) -> Self {
+        match are_set {
+            true => Self(self.0 | flags.0),
+            false => Self(self.0 & !flags.0),
+        }
+    }
+
     /// The class of service (bits 7 and 8).
     #[must_use]
     pub const fn priority(self) -> Priority {
@@ -133,6 +142,15 @@ impl BlockFlags {
     #[must_use]
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
+    }
+
+    /// These flags with some of them set or not.
+    #[must_use]
+    pub const fn with(self, flags: Self, are_set: bool) -> Self {
+        match are_set {
+            true => Self(self.0 | flags.0),
+            false => Self(self.0 & !flags.0),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::block::{Block, BlockHead, BlockType};
-use super::dictionary::Dictionary;
+use super::dictionary::{Dictionary, Reference};
 use super::flags::BlockFlags;
 use super::primary::PrimaryBlock;
 use super::refusal::Refusal;
@@ -28,10 +28,14 @@ pub struct Header {
     pub blocks: Vec<Block>,
     /// The payload block's flags.
     pub payload_flags: BlockFlags,
+    /// Endpoint IDs that the payload block refers to.
+    pub payload_references: Vec<Reference>,
     /// Octets of payload.
     pub payload_octets: u64,
     /// All octets before the payload, at most [`MAX_HEADER_OCTETS`].
     pub octets: Bytes,
+    /// Those of the primary block among them.
+    pub(super) primary_octets: usize,
 }
 
 impl Header {
@@ -45,8 +49,10 @@ impl Header {
             dictionary: Dictionary::default(),
             blocks: Vec::new(),
             payload_flags: BlockFlags::LAST,
+            payload_references: Vec::new(),
             payload_octets,
             octets: Bytes::new(),
+            primary_octets: 0,
         };
         Self::read(&header.encode().into())
     }
@@ -70,6 +76,7 @@ impl Header {
     fn read(octets: &Bytes) -> Result<Self, Refusal> {
         let mut reader = Reader::new(octets);
         let (primary, dictionary) = PrimaryBlock::decode(&mut reader)?;
+        let primary_octets = reader.position();
         let mut blocks = Vec::new();
         let payload = loop {
             let head = BlockHead::decode(&mut reader)?;
@@ -103,8 +110,10 @@ impl Header {
             dictionary,
             blocks,
             payload_flags: payload.flags,
+            payload_references: payload.references,
             payload_octets: payload.octets,
             octets: octets.slice(..reader.position()),
+            primary_octets,
         })
     }
 
@@ -126,7 +135,7 @@ impl Header {
         BlockHead {
             block_type: BlockType::PAYLOAD,
             flags: self.payload_flags,
-            references: Vec::new(),
+            references: self.payload_references.clone(),
             octets: self.payload_octets,
         }
         .encode(&mut out);

@@ -5,8 +5,10 @@
 
 pub mod admin;
 pub mod block;
+mod carried;
 pub mod dictionary;
 pub mod flags;
+pub(crate) mod forward;
 pub mod header;
 #[doc(hidden)]
 #[cfg(any(test, feature = "testing"))]

@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::header::{MAX_BLOCKS, MAX_HEADER_OCTETS};
 use super::trailer::MAX_TRAILER_OCTETS;
 use crate::eid::EidError;
+use crate::gateway::Untranslatable;
 
 /// Why octets are refused: the rule that they break. Shown as a fragment that fits "cannot read the bundle: …".
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -91,6 +92,9 @@ pub enum Refusal {
     /// A second payload block.
     #[error("there are two payload blocks")]
     TwoPayloads,
+    /// A creation timestamp without a partner in version 7, by which this program knows a bundle.
+    #[error(transparent)]
+    Untranslatable(Untranslatable),
     /// The bundle would be longer than can be counted.
     #[error("the bundle would be longer than 2^64-1 octets")]
     BundleTooLong,
@@ -109,6 +113,7 @@ impl Refusal {
             Self::HeaderTooLong
             | Self::TrailerTooLong
             | Self::TooManyBlocks
+            | Self::Untranslatable(_)
             | Self::BundleTooLong => "a bound of this program",
             Self::EndpointId { .. } => "RFC 5050 4.4",
             Self::FragmentNotAllowed => "RFC 5050 5.8",

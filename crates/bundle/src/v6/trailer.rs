@@ -31,8 +31,19 @@ impl Trailer {
         if header.ends_with_payload() {
             return Ok(Some(Self::default()));
         }
+        Self::decode_behind(header.blocks.len(), octets)
+    }
+
+    /// As [`Self::decode`], behind a payload that is not the last block, and so many blocks before it.
+    ///
+    /// # Errors
+    /// The rule that the octets break.
+    pub(crate) fn decode_behind(
+        blocks_before: usize,
+        octets: &Bytes,
+    ) -> Result<Option<Self>, Refusal> {
         let seen = octets.slice(..octets.len().min(MAX_TRAILER_OCTETS));
-        match Self::read(header, &seen) {
+        match Self::read(blocks_before, &seen) {
             Ok(trailer) => Ok(Some(trailer)),
             Err(Refusal::Truncated) if octets.len() > MAX_TRAILER_OCTETS => {
                 Err(Refusal::TrailerTooLong)
@@ -42,7 +53,7 @@ impl Trailer {
         }
     }
 
-    fn read(header: &Header, octets: &Bytes) -> Result<Self, Refusal> {
+    fn read(blocks_before: usize, octets: &Bytes) -> Result<Self, Refusal> {
         let mut reader = Reader::new(octets);
         let mut blocks = Vec::new();
         loop {
@@ -50,7 +61,7 @@ impl Trailer {
             if head.block_type == BlockType::PAYLOAD {
                 return Err(Refusal::TwoPayloads);
             }
-            if header.blocks.len() + blocks.len() == MAX_BLOCKS {
+            if blocks_before.saturating_add(blocks.len()) >= MAX_BLOCKS {
                 return Err(Refusal::TooManyBlocks);
             }
             let is_last = head.flags.contains(BlockFlags::LAST);

@@ -4,17 +4,18 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
+use crate::builder::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
 use crate::cbor::{write_byte_string_head, write_indefinite_array, write_unsigned};
 use crate::crc::{CrcType, append_crc};
-use crate::eid::NodeId;
+use crate::eid::{EndpointId, NodeId};
+use crate::header::{Header, PayloadHead};
 use crate::id::FragmentRange;
 use crate::mutant::{Mutant, planted};
+use crate::v6::forward::Forwarded;
 use crate::v7::block::{
     BlockFlags, BlockHead, BlockType, BundleFlags, ExtensionBlock, FragmentPlace, HopCount,
     PrimaryBlock,
 };
-use crate::builder::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
-use crate::header::{Header, PayloadHead};
 
 /// The treatment of extension blocks that this node cannot process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +55,23 @@ pub struct HopEdit {
     pub fragment: Option<FragmentRange>,
     /// The payload block's checksum.
     pub payload_crc: ForwardedPayloadCrc,
+    /// The custodian of a bundle of version 6, where it is another than before (RFC 5050 5.10.1).
+    pub custodian: Option<Custodian>,
+}
+
+/// A new custodian of a bundle of version 6.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Custodian {
+    /// Its endpoint ID.
+    pub endpoint: EndpointId,
+    /// Its number of the bundle for aggregate signals, where it has given one.
+    pub id: Option<u64>,
+}
+
+impl Custodian {
+    pub(crate) fn numbered(&self) -> Option<(u64, &EndpointId)> {
+        Some((self.id?, &self.endpoint))
+    }
 }
 
 /// The extension blocks of the last header that was forwarded, as they came and as they went out: those of a stream of bundles change alike.
@@ -98,6 +116,9 @@ impl Header {
     /// When the fragment's range is empty or not within this bundle, or the bundle must not be fragmented.
     #[must_use]
     pub fn forwarded(&self, edit: &HopEdit) -> OutgoingHeader {
+        if let Some(forwarded) = self.forwarded_v6(edit) {
+            return forwarded.header;
+        }
         let mut out = Vec::with_capacity(self.octets.len() + 64);
         // A "fragment" that is all of the bundle is the bundle.
         let Some(range) = edit.fragment.filter(|range| *range != self.range()) else {
@@ -128,12 +149,42 @@ impl Header {
         end_header(out, self.payload.flags, crc_type, range.length)
     }
 
+    /// The blocks that follow the payload of the bundle, or fragment, that [`Self::forwarded`] is the header of: none but of
+    /// a bundle of version 6 with blocks behind its payload, which [`Self::read_trailer`] has read.
+    #[must_use]
+    pub fn forwarded_trailer(&self, edit: &HopEdit) -> Bytes {
+        match &self.trailer {
+            Some(_) => self.forwarded_v6(edit).map(|it| it.trailer),
+            None => None,
+        }
+        .unwrap_or_default()
+    }
+
+    fn forwarded_v6(&self, edit: &HopEdit) -> Option<Forwarded> {
+        Some((self.v6.as_deref()?).forwarded(self.trailer.as_ref(), edit))
+    }
+
     /// As [`Self::forwarded`] for a whole bundle, whatever fragment the edit names, into room that is there:
     /// appends the header to `out`. Returns octets of the whole bundle as it goes out.
     pub fn append_forwarded(&self, edit: &HopEdit, out: &mut Vec<u8>) -> u64 {
+        if self.v6.is_some() {
+            return self.append_forwarded_v6(edit, out);
+        }
         let start = out.len();
         self.append_blocks(edit, out);
         self.end_forwarded(edit, start, out)
+    }
+
+    fn append_forwarded_v6(&self, edit: &HopEdit, out: &mut Vec<u8>) -> u64 {
+        let whole = HopEdit {
+            fragment: None,
+            ..edit.clone()
+        };
+        let Some(forwarded) = self.forwarded_v6(&whole) else {
+            return 0;
+        };
+        out.extend_from_slice(&forwarded.header.octets);
+        forwarded.total_octets()
     }
 
     /// As [`Self::append_forwarded`], where what changes is looked up in `last` if it changed in the same way before.
@@ -161,7 +212,7 @@ impl Header {
 
     /// The octets of all extension blocks, unless what they go out as depends on how old the bundle is.
     fn steady_blocks(&self) -> Option<&[u8]> {
-        if self.age_ms.is_some() || self.lacks_bundle_age() {
+        if self.v6.is_some() || self.age_ms.is_some() || self.lacks_bundle_age() {
             return None;
         }
         let end = self.octets.len().checked_sub(self.payload.octets.len())?;
@@ -208,10 +259,11 @@ impl Header {
 
     /// The header of the whole bundle, from its fragment with offset 0 (RFC 9171 5.9): its blocks as they are, its
     /// payload the whole application data unit, whose checksum [`OutgoingHeader::payload_crc`] computes. `None`
-    /// for other bundles.
+    /// for other bundles, and those of version 6.
     #[must_use]
     pub fn reassembled(&self) -> Option<OutgoingHeader> {
-        let place = self.primary.fragment.filter(|place| place.offset == 0)?;
+        let place =
+            (self.primary.fragment).filter(|place| place.offset == 0 && self.v6.is_none())?;
         let mut primary = self.primary.clone();
         primary.fragment = None;
         let mut out = Vec::with_capacity(self.octets.len() + 8);

@@ -9,8 +9,8 @@ use crate::crc::CrcType;
 use crate::header::{Closing, HeadOctets, Header, MAX_EXTENSION_BLOCKS, PayloadHead};
 use crate::reading::{Deviation, Reading};
 use crate::v7::block::{
-    BlockHead, BlockType, ExtensionBlock, ExtensionBlocks, PrimaryBlock, decode_bundle_age,
-    decode_hop_count, decode_previous_node, security_targets, verify_block_end,
+    BlockFlags, BlockHead, BlockType, ExtensionBlock, ExtensionBlocks, PrimaryBlock,
+    decode_bundle_age, decode_hop_count, decode_previous_node, security_targets, verify_block_end,
 };
 use crate::v7::refusal::Refusal;
 
@@ -186,6 +186,7 @@ pub(crate) fn decode_header(octets: &Bytes, reading: Reading) -> Result<Header, 
         hop_count: None,
         previous_node: None,
         v6: None,
+        trailer: None,
     };
     header.read_extensions(reading)?;
     header.check_rules(reading)?;

@@ -3,13 +3,13 @@
 
 use bytes::Bytes;
 
+use crate::header::Header;
+use crate::header_reader::HeaderReader;
+use crate::payload::{Bundle, PayloadCrc, PayloadVerifier};
 use crate::reading::Reading;
 use crate::v7::admin::AdministrativeRecord;
 use crate::v7::block::{BundleFlags, CanonicalBlock};
 use crate::v7::forward::HopEdit;
-use crate::v7::header::Header;
-use crate::v7::header_reader::HeaderReader;
-use crate::v7::payload::{Bundle, PayloadCrc, PayloadVerifier};
 use crate::v7::refusal::Refusal;
 
 /// Reads the octets both ways and checks what must be true of the result; tells what strict reading said.

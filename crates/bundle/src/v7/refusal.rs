@@ -6,8 +6,9 @@ use thiserror::Error;
 
 use crate::cbor::CborError;
 use crate::eid::EidRefusal;
+use crate::header::{MAX_EXTENSION_BLOCKS, MAX_HEADER_OCTETS};
+use crate::v6;
 use crate::v7::admin::ReasonCode;
-use crate::v7::header::{MAX_EXTENSION_BLOCKS, MAX_HEADER_OCTETS};
 
 /// Why octets are refused: the rule that they break. Shown as a fragment that fits "cannot read the
 /// bundle: …".
@@ -25,9 +26,9 @@ pub enum Refusal {
     /// The first octet begins no bundle.
     #[error("a bundle begins with an array of indefinite length (0x9f), not with {0:#04x}")]
     NotBundle(u8),
-    /// The octets begin like a bundle of version 6.
-    #[error("this looks like a bundle of version 6, and version 7 is required")]
-    Version6,
+    /// A bundle of version 6 breaks one of its rules.
+    #[error(transparent)]
+    V6(#[from] v6::Refusal),
     /// Another version of the Bundle Protocol.
     #[error("the version is {0}, and 7 is required")]
     Version(u64),
@@ -181,8 +182,8 @@ impl Refusal {
                 CborError::NotShortest { .. } => "RFC 8949 4.2.1",
                 _ => "RFC 9171 4.1",
             },
-            Self::Version6
-            | Self::Version(_)
+            Self::V6(refusal) => refusal.section(),
+            Self::Version(_)
             | Self::PrimaryBlockLength
             | Self::PrimaryBlockWithoutCrc
             | Self::FragmentRange { .. } => "RFC 9171 4.3.1",

@@ -4,23 +4,21 @@
 //! needs no account of where and why reading failed: whatever does not fit is left to [`super::header`], which
 //! knows every form and names every fault. Both read the same from the same octets; the oracle compares.
 
-use alloc::vec::Vec;
-
 use bytes::Bytes;
 
 use crate::cbor::Reader;
 use crate::crc::{CrcType, block_crc};
 use crate::eid::EndpointId;
+use crate::header::{Closing, HeadOctets, Header, MAX_EXTENSION_BLOCKS, PayloadHead};
+use crate::header_reader::Known;
 use crate::id::CreationTimestamp;
 use crate::reading::Reading;
 use crate::short::ShortOctets;
 use crate::time::DtnTime;
 use crate::v7::block::{
-    BlockFlags, BlockHead, BlockType, BundleFlags, ExtensionBlock, ExtensionBlocks, FragmentPlace,
-    HopCount, PrimaryBlock,
+    BlockFlags, BlockHead, BlockType, BundleFlags, ExtensionBlock, FragmentPlace, HopCount,
+    PrimaryBlock,
 };
-use crate::header::{Closing, HeadOctets, Header, MAX_EXTENSION_BLOCKS, PayloadHead};
-use crate::header_reader::Known;
 use crate::v7::header::check_head;
 
 /// Major types of CBOR (RFC 8949 3.1), as they stand in a head.

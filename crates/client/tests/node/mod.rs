@@ -130,6 +130,7 @@ impl<S: Read + Write> Server<S> {
         let stored = self.shared.lock().unwrap().stored.clone();
         for (number, (send, payload)) in stored.into_iter().enumerate() {
             let head = DeliveryHead {
+                version: dhow_bundle::Version::V7,
                 id: BundleId {
                     source: "ipn:2.42".parse().unwrap(),
                     creation: creation(number as u64),

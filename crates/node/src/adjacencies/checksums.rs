@@ -4,8 +4,8 @@ use crate::adjacencies::Adjacencies;
 use crate::adjacencies::session_id::SessionId;
 use crate::checksums::Ending;
 use crate::config::Enabled;
-use dhow_bundle::Header;
 use dhow_bundle::v7::forward::ForwardedPayloadCrc;
+use dhow_bundle::{Header, HopEdit};
 
 impl Adjacencies {
     /// The checksum of payload blocks that leave over a session.
@@ -18,9 +18,12 @@ impl Adjacencies {
     }
 
     /// The octets after the payload of this bundle when it leaves whole over a session.
-    pub(crate) fn ending(&self, session: SessionId, header: &Header) -> Ending {
+    pub(crate) fn ending(&self, session: SessionId, header: &Header, edit: &HopEdit) -> Ending {
+        if header.has_open_end() {
+            return Ending::Replaced(header.forwarded_trailer(edit));
+        }
         match header.loses_payload_crc(self.payload_crc(session)) {
-            true => Ending::Bare,
+            true => Ending::bare(),
             false => Ending::Stored,
         }
     }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use bytes::BytesMut;
 use dhow_bundle::storage::{Extent, Piece};
-use dhow_bundle::{EndpointId, SmallBuffer};
+use dhow_bundle::{EndpointId, SmallBuffer, Version};
 use dhow_link::Gather;
 
 use super::encoding::{DeliveryEncoding, put_delivery};
@@ -206,6 +206,7 @@ fn put_record(id: DeliveryId, head: &DeliveryHead, out: &mut BytesMut) {
         request_id: None,
         delivery_id: Some(id.0),
         aggregated_reports: false,
+        bundle_version: (head.version == Version::V6).then(|| head.version.number().into()),
     }));
     put_message(&message, out);
 }

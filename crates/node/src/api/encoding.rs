@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
 use bytes::BufMut;
-use dhow_bundle::{CreationTimestamp, EndpointId};
+use dhow_bundle::{CreationTimestamp, EndpointId, Version};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
 use super::seam::{DeliveryHead, DeliveryId};
@@ -133,6 +133,11 @@ pub(super) fn put_delivery(
         (5, head.payload_octets),
     ];
     let always = [(1000, head.lifetime_ms), (1001, head.flags), (1003, id.0)];
+    let version = match head.version {
+        Version::V6 => 6,
+        // Zero is not written.
+        Version::V7 => 0,
+    };
     let adu = before
         .iter()
         .map(|&(tag, text)| text_len(tag, text))
@@ -145,7 +150,8 @@ pub(super) fn put_delivery(
         + always
             .iter()
             .map(|&(tag, number)| field_len(tag, number))
-            .sum::<usize>();
+            .sum::<usize>()
+        + number_len(1005, version);
     let message = key_len(ADU_TAG) + encoded_len_varint(octets(adu)) + adu;
     encode_varint(octets(message), out);
     encode_key(ADU_TAG, WireType::LengthDelimited, out);
@@ -160,6 +166,7 @@ pub(super) fn put_delivery(
     always
         .iter()
         .for_each(|&(tag, number)| put_field(tag, number, out));
+    put_number(1005, version, out);
 }
 
 /// The texts of the endpoints that deliveries name.
@@ -319,6 +326,7 @@ mod tests {
         for number in NUMBERS {
             for report_to in ["dtn:none", "ipn:1.5"] {
                 let head = DeliveryHead {
+                    version: dhow_bundle::Version::V7,
                     id: BundleId {
                         source: "ipn:1.5".parse().unwrap(),
                         creation: CreationTimestamp {

@@ -182,6 +182,7 @@ impl Node {
     fn deliver(&mut self, now: Now, number: u64) {
         let length = number * 40_000;
         let head = DeliveryHead {
+            version: dhow_bundle::Version::V7,
             id: BundleId {
                 source: EndpointId::Null,
                 creation: CreationTimestamp::default(),

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::BytesMut;
-use dhow_bundle::{CreationTimestamp, EndpointId};
+use dhow_bundle::{CreationTimestamp, EndpointId, Version};
 
 use super::encoding::{Created, EndpointTexts};
 use super::seam::{ApiRefusal, RequestId, SendRequest};
@@ -26,6 +26,9 @@ pub const REQUESTS_MAX: usize = 16_384;
 /// and deletion.
 pub const REQUESTABLE_FLAGS: u64 =
     0x4 | 0x20 | 0x40 | 0x4000 | 0x1_0000 | FLAG_REPORT_DELIVERY | 0x4_0000;
+
+/// Those of version 6 (RFC 5050 4.2): custody and reports of it and the class of service as well, and no times, which its reports have.
+pub const REQUESTABLE_FLAGS_V6: u64 = REQUESTABLE_FLAGS & !0x40 | 0x8 | 0x180 | 0x8000;
 
 /// Request reporting of bundle delivery (RFC 9171 4.2.3).
 const FLAG_REPORT_DELIVERY: u64 = 0x2_0000;
@@ -110,10 +113,24 @@ impl SendRules {
             (None, Some(_)) => FLAG_REPORT_DELIVERY,
             (None, None) => 0,
         };
-        if flags & !REQUESTABLE_FLAGS != 0 {
+        let version = match adu.bundle_version {
+            None => Version::V7,
+            Some(number) => u8::try_from(number)
+                .ok()
+                .and_then(Version::of_number)
+                .ok_or_else(|| {
+                    let why = format!("there is no version {number} of bundles: 6 or 7");
+                    ApiRefusal::InvalidRequest(why)
+                })?,
+        };
+        let requestable = match version {
+            Version::V6 => REQUESTABLE_FLAGS_V6,
+            Version::V7 => REQUESTABLE_FLAGS,
+        };
+        if flags & !requestable != 0 {
             return Err(ApiRefusal::InvalidRequest(format!(
                 "bundle processing control flags {:#x} are not the sender's to set",
-                flags & !REQUESTABLE_FLAGS
+                flags & !requestable
             )));
         }
         Ok(Wanted {
@@ -122,6 +139,7 @@ impl SendRules {
                 destination,
                 report_to,
                 lifetime_ms: adu.lifetime_ms.unwrap_or(self.default_lifetime_ms),
+                version,
                 flags,
                 aggregated_reports: adu.aggregated_reports,
                 payload_octets: adu.payload_length,

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use dhow_bundle::storage::Piece;
-use dhow_bundle::{BundleId, CreationTimestamp, EndpointId};
+use dhow_bundle::{BundleId, CreationTimestamp, EndpointId, Version};
 
 /// A request of one application session, numbered by the session from 0 in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,7 +58,10 @@ pub struct SendRequest {
     pub report_to: Option<EndpointId>,
     /// Lifetime in milliseconds.
     pub lifetime_ms: u64,
-    /// Bundle processing control flags asked for (RFC 9171 4.2.3): report requests, must not fragment.
+    /// The version of the bundle.
+    pub version: Version,
+    /// Bundle processing control flags asked for (RFC 9171 4.2.3): report requests, must not fragment; of version 6 (RFC 5050 4.2) custody
+    /// and its reports, and the class of service.
     pub flags: u64,
     /// Aggregated reports are welcome (docs/aggregated-reports.md).
     pub aggregated_reports: bool,
@@ -75,7 +78,9 @@ pub struct DeliveryHead {
     pub destination: EndpointId,
     /// Report-to endpoint.
     pub report_to: EndpointId,
-    /// Bundle processing control flags.
+    /// Its version.
+    pub version: Version,
+    /// Bundle processing control flags of its version.
     pub flags: u64,
     /// Lifetime in milliseconds.
     pub lifetime_ms: u64,

@@ -186,6 +186,9 @@ pub struct BundleAdu {
     /// Extension, when sending: the report-to endpoint reads aggregated reports.
     #[prost(bool, tag = "1004")]
     pub aggregated_reports: bool,
+    /// Extension: version of the bundle; none for 7.
+    #[prost(uint32, optional, tag = "1005")]
+    pub bundle_version: Option<u32>,
 }
 
 /// A bundle as it was created.

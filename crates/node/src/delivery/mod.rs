@@ -353,6 +353,7 @@ impl Delivery {
             id,
             destination: held.endpoints().id(entry.destination()).clone(),
             report_to: held.endpoints().id(entry.report_to()).clone(),
+            version: entry.version(),
             flags,
             lifetime_ms: entry.lifetime_ms(),
             payload_octets: payload.iter().fold(0, |sum, piece| sum + piece.length()),

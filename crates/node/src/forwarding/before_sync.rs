@@ -28,6 +28,7 @@ impl Forwarding {
     pub(crate) fn may_go_before_sync(&self, held: &Held, key: BundleKey, header: &Header) -> bool {
         header.total_octets() <= UNSYNCED_OCTETS
             && header.primary.fragment.is_none()
+            && !header.has_open_end()
             && self.is_first(held, key)
     }
 
@@ -90,7 +91,7 @@ impl Forwarding {
         };
         adjacencies.charge(held, session, key);
         let body = octets.slice(header.octets.len()..);
-        let ending = adjacencies.ending(session, &header);
+        let ending = adjacencies.ending(session, &header, &edit);
         let [body, end] = ending.of_octets(body, header.payload_octets());
         let pieces = [head, body, end].map(Piece::Octets);
         if let Some(transfer) = adjacencies.transmit(out, now, session, outgoing, total, pieces) {

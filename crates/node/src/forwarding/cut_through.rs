@@ -28,7 +28,7 @@ const CUT_THROUGH_OCTETS: u64 = 256 * 1024;
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The fate of a bundle that went on while it was not durable here, and still is not.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum CutThrough {
     /// It is being sent while it comes in.
     UnderWay(CutThroughTransfer),
@@ -49,7 +49,7 @@ pub(crate) enum CutThrough {
 }
 
 /// A bundle that is coming in and going out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CutThroughTransfer {
     pub(crate) session: SessionId,
     pub(crate) transfer: TransferId,
@@ -163,7 +163,7 @@ impl Forwarding {
         key: BundleKey,
         header: &Header,
     ) {
-        if header.total_octets() < CUT_THROUGH_OCTETS {
+        if header.total_octets() < CUT_THROUGH_OCTETS || header.has_open_end() {
             return;
         }
         let Some(session) = self.idle_way(held, adjacencies, now, key, header) else {
@@ -202,7 +202,7 @@ impl Forwarding {
             session,
             transfer,
             written: 0,
-            ending: adjacencies.ending(session, header),
+            ending: adjacencies.ending(session, header, &edit),
         };
         self.pass_before_sync(held, key, CutThrough::UnderWay(under_way));
         out.store(StoreCommand::Watch { key });
@@ -287,7 +287,7 @@ impl Forwarding {
         let Some(CutThrough::UnderWay(under_way)) = self.cut_throughs.get(&key) else {
             return;
         };
-        let under_way = *under_way;
+        let under_way = under_way.clone();
         let Some(neighbour) = adjacencies.neighbour_mut(session) else {
             return;
         };

@@ -169,7 +169,7 @@ impl Forwarding {
     /// The progress of a bundle that leaves before it is durable here.
     #[inline]
     pub(crate) fn cut_through(&self, key: BundleKey) -> Option<CutThrough> {
-        self.cut_throughs.get(&key).copied()
+        self.cut_throughs.get(&key).cloned()
     }
 
     #[inline]

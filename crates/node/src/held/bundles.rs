@@ -245,6 +245,16 @@ impl Bundles {
         }
     }
 
+    /// Blocks behind the payload of a bundle that was coming in make it this long.
+    pub(crate) fn lengthen(&mut self, key: BundleKey, octets: u64) {
+        let Some(entry) = self.entry_mut(key) else {
+            return;
+        };
+        let more = octets.saturating_sub(entry.octets());
+        entry.set_octets(entry.octets().saturating_add(more));
+        self.octets = self.octets.saturating_add(more);
+    }
+
     /// A bundle that was coming in stays this small.
     pub(crate) fn shrink(&mut self, key: BundleKey, octets: u64) {
         let Some(entry) = self.entry_mut(key) else {
@@ -364,6 +374,7 @@ pub(crate) mod tests {
                 sequence,
             },
             fragment: None,
+            version: dhow_bundle::Version::V7,
             flags: 0,
             reads_aggregated_reports: false,
             lifetime_ms: 0,

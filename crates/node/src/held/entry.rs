@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use dhow_bundle::storage::{Extent, Extents};
-use dhow_bundle::{CreationTimestamp, DtnTime, FragmentRange, Instant};
+use dhow_bundle::{CreationTimestamp, DtnTime, FragmentRange, Instant, Version};
 
 use crate::held::chain::{END, Links};
 use crate::held::endpoints::EndpointIndex;
@@ -45,6 +45,9 @@ pub(crate) struct NewEntry {
     pub(crate) previous: Option<EndpointIndex>,
     pub(crate) creation: CreationTimestamp,
     pub(crate) fragment: Option<Fragment>,
+    /// The version of its octets.
+    pub(crate) version: Version,
+    /// Bundle processing control flags of that version.
     pub(crate) flags: u64,
     /// Its report-to endpoint reads aggregated reports.
     pub(crate) reads_aggregated_reports: bool,
@@ -101,7 +104,7 @@ pub(crate) struct Entry {
     destination: EndpointIndex,
     report_to: EndpointIndex,
     previous: EndpointIndex,
-    /// The lower half of its flags.
+    /// The lower 31 bits of its flags, and its version.
     flags: u32,
     header_octets: u32,
     /// Octets behind the payload.
@@ -142,7 +145,8 @@ pub(super) struct Rare {
     extents: Option<Extents>,
     octets: u64,
     payload_octets: u64,
-    flags: u32,
+    /// The other bits of its flags.
+    flags: u64,
     reads_aggregated_reports: bool,
     retry_at: Instant,
     pending_deletion: Option<u8>,
@@ -163,6 +167,21 @@ impl Default for Rare {
             pending_deletion: None,
             is_counted: false,
         }
+    }
+}
+
+/// Bits of a bundle's flags that an entry has room for.
+const FLAG_BITS: u32 = 31;
+
+/// The bundle is one of version 6: the bit above those of the flags.
+const IS_VERSION_6: u32 = 1 << FLAG_BITS;
+
+/// The lower bits of a bundle's flags, with its version.
+fn low_flags(version: Version, flags: u64) -> u32 {
+    let low = u32::try_from(flags & u64::from(!IS_VERSION_6)).unwrap_or(0);
+    match version {
+        Version::V6 => low | IS_VERSION_6,
+        Version::V7 => low,
     }
 }
 
@@ -219,7 +238,7 @@ impl Entry {
             destination: new.destination,
             report_to: new.report_to,
             previous: new.previous.unwrap_or(NOBODY),
-            flags: u32::try_from(new.flags & u64::from(u32::MAX)).unwrap_or(0),
+            flags: low_flags(new.version, new.flags),
             header_octets: new.header_octets,
             trailer_octets: 0,
             payload_low,
@@ -243,10 +262,8 @@ impl Entry {
             Some(_) => Retention::RECOVERED,
         }
         .code();
-        if let Ok(high) = u32::try_from(new.flags >> 32)
-            && high > 0
-        {
-            entry.rare_mut().flags = high;
+        if new.flags >> FLAG_BITS > 0 {
+            entry.rare_mut().flags = new.flags >> FLAG_BITS;
         }
         if new.reads_aggregated_reports {
             entry.rare_mut().reads_aggregated_reports = true;
@@ -337,10 +354,18 @@ impl Entry {
         rare.is_some_and(|rare| rare.reads_aggregated_reports)
     }
 
-    /// Bundle processing control flags (RFC 9171 4.2.3).
+    /// The version of its octets.
+    pub(crate) const fn version(&self) -> Version {
+        match self.flags & IS_VERSION_6 {
+            0 => Version::V7,
+            _ => Version::V6,
+        }
+    }
+
+    /// Bundle processing control flags of its version (RFC 9171 4.2.3, RFC 5050 4.2); the bits that both have mean the same.
     pub(crate) fn flags(&self) -> u64 {
         let high = self.rare.as_ref().map_or(0, |rare| rare.flags);
-        u64::from(high) << 32 | u64::from(self.flags)
+        high << FLAG_BITS | u64::from(self.flags & !IS_VERSION_6)
     }
 
     pub(crate) const fn lifetime_ms(&self) -> u64 {
@@ -409,6 +434,12 @@ impl Entry {
             BEYOND => self.rare.as_ref().map_or(0, |rare| rare.payload_octets),
             high => whole(self.payload_low, high),
         }
+    }
+
+    /// Octets behind the payload.
+    pub(crate) fn trailer_octets(&self) -> u64 {
+        let before = u64::from(self.header_octets).saturating_add(self.payload_octets());
+        self.octets().saturating_sub(before)
     }
 
     /// All octets of the bundle.
@@ -582,13 +613,14 @@ mod tests {
             let (at, dtn) = (Instant::from_nanos(until >> 1), DtnTime::from_millis(received_ms));
             let received = Received { at, dtn, age_ms };
             let new = NewEntry {
-                fragment, flags, reads_aggregated_reports: flags % 3 == 0, lifetime_ms, header_octets, payload_octets, octets, hops,
+                fragment, version: Version::of_number(6 + u8::from(flags % 2 == 0)).unwrap(), flags, reads_aggregated_reports: flags % 3 == 0, lifetime_ms, header_octets, payload_octets, octets, hops,
                 held: HeldTime::Arriving(received),
                 ..entry(3, Instant::from_nanos(until))
             };
             let mut entry = Entry::new(new);
             prop_assert_eq!(entry.fragment(), fragment);
             prop_assert_eq!((entry.flags(), entry.lifetime_ms()), (flags, lifetime_ms));
+            prop_assert_eq!(entry.version() == Version::V7, flags % 2 == 0);
             prop_assert_eq!(entry.reads_aggregated_reports(), flags % 3 == 0);
             prop_assert_eq!((entry.payload_octets(), entry.octets()), (payload_octets, octets));
             prop_assert_eq!((entry.header_octets(), entry.hops()), (header_octets, hops));

@@ -51,7 +51,7 @@ use dhow_bundle::storage::StoredBundle;
 use dhow_link::stream::LinkCommand;
 
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{HeaderReader, Instant};
+use dhow_bundle::{HeaderReader, Instant, Version};
 
 use crate::config::Config;
 use crate::held::arrivals::Arrivals;
@@ -442,13 +442,15 @@ impl Held {
     ) -> BundleKey {
         let header_octets = u64::try_from(header.octets.len()).unwrap_or(u64::MAX);
         let octets = [header_octets, header.payload.length, header.total_octets()];
-        self.hold_made(now, builder.primary(), octets, false)
+        let version = builder.version();
+        self.hold_made(now, version, builder.primary(), octets, false)
     }
 
     /// Hold a bundle that this node makes: octets of its header, of its payload, and of all.
     pub(crate) fn hold_made(
         &mut self,
         now: Now,
+        version: Version,
         primary: &PrimaryBlock,
         [header_octets, payload_octets, octets]: [u64; 3],
         reads_aggregated_reports: bool,
@@ -460,6 +462,7 @@ impl Held {
             previous: None,
             creation: primary.creation,
             fragment: None,
+            version,
             flags: primary.flags.bits(),
             reads_aggregated_reports,
             lifetime_ms: primary.lifetime_ms,
@@ -494,7 +497,7 @@ impl Held {
             id: self.bundle_id(entry),
             destination: self.endpoints.id(entry.destination()).clone(),
             report_to: self.endpoints.id(entry.report_to()).clone(),
-            version: 7,
+            version: entry.version().number(),
             flags: entry.flags(),
             lifetime_ms: entry.lifetime_ms(),
             age_at_reception_ms: reception.age_ms,

@@ -53,6 +53,7 @@ impl Held {
             },
             fragment,
             payload_crc: adjacencies.payload_crc(session),
+            custodian: None,
         }
     }
 
@@ -84,6 +85,7 @@ impl Held {
             PayloadChecksum::None => CrcType::None,
         };
         BundleBuilder::new(source, destination, creation, lifetime_ms)
+            .with_version(question.version())
             .with_payload_crc_type(crc_type)
             .with_hop_limit(HOP_LIMIT)
     }
@@ -113,6 +115,7 @@ impl Held {
     pub(crate) fn subject(&self, entry: &Entry) -> Subject {
         Subject {
             id: self.bundle_id(entry),
+            version: entry.version(),
             flags: entry.flags(),
             reads_aggregated_reports: entry.reads_aggregated_reports(),
             report_to: self.endpoints.id(entry.report_to()).clone(),

@@ -203,6 +203,7 @@ impl Held {
                 range: part.range,
                 total_octets: part.total_octets,
             }),
+            version: whole.version(),
             flags: whole.flags() | BundleFlags::FRAGMENT.bits(),
             reads_aggregated_reports: whole.reads_aggregated_reports(),
             lifetime_ms: whole.lifetime_ms(),

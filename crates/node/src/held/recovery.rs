@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use dhow_bundle::Instant;
 use dhow_bundle::Now;
+use dhow_bundle::Version;
 use dhow_bundle::mutant::Mutant;
 use dhow_bundle::mutant::planted;
 use dhow_bundle::storage::BundleKey;
@@ -62,6 +63,8 @@ impl Held {
                 .map(|id| self.endpoints.acquire(id)),
             creation: bundle.id.creation,
             fragment,
+            // One of a version that no node holds is found damaged when it is read.
+            version: Version::of_number(bundle.version).unwrap_or_default(),
             flags: bundle.flags,
             reads_aggregated_reports: bundle.reads_aggregated_reports,
             lifetime_ms: bundle.lifetime_ms,

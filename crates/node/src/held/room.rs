@@ -179,6 +179,25 @@ impl Held {
         Ok(())
     }
 
+    /// All of a bundle is here, and blocks behind its payload made it longer than its header said.
+    pub(crate) fn lengthen(
+        &mut self,
+        config: &Config,
+        key: BundleKey,
+        octets: u64,
+    ) -> Result<(), Refused> {
+        let known = self
+            .bundles
+            .entry(key)
+            .map_or(octets, |entry| entry.octets());
+        let more = octets.saturating_sub(known);
+        if self.taken_octets().saturating_add(more) > self.quota_octets(config) {
+            return Err(self.no_room(config, more));
+        }
+        self.bundles.lengthen(key, octets);
+        Ok(())
+    }
+
     pub(crate) fn full(&self, why: &str) -> Refused {
         let (octets, bundles) = (self.taken_octets(), self.taken_bundles());
         Refused {

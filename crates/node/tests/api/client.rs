@@ -172,6 +172,7 @@ pub fn delivery_of(number: u64, payload: Vec<Piece>, payload_octets: u64) -> Cli
     ClientCommand::Deliver {
         delivery: DeliveryId(number),
         head: DeliveryHead {
+            version: dhow_bundle::Version::V7,
             id: BundleId {
                 source: eid("dtn://a.dtn/sender"),
                 creation: CreationTimestamp {

@@ -8,8 +8,8 @@ mod tally;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use clap::Args;
-use dhow_bundle::{BundleFlags, EndpointId};
+use clap::{Args, ValueEnum};
+use dhow_bundle::{BundleFlags, EndpointId, Version, v6};
 use dhow_client::{Address, Error, Registration, SendHead, Sender};
 
 use self::receipts::Receipts;
@@ -47,6 +47,15 @@ pub struct Send {
     /// Status reports asked for
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     report: Vec<ReportKind>,
+    /// Version of the Bundle Protocol: 6 for programs of that version (DTN2, DTNME, IBR-DTN, ION)
+    #[arg(long = "version", value_name = "6|7", default_value = "7", value_parser = parse_version)]
+    bundle_version: Version,
+    /// Ask for custody: the next custodian keeps the bundle until another has it (version 6)
+    #[arg(long)]
+    custody: bool,
+    /// Class of service, of version 6
+    #[arg(long, value_enum, default_value = "normal")]
+    class: Class,
     /// Cut files into independent bundles of at most this many octets, or auto: the smallest size that the path carries nearly as fast as any, tried within 10 s against the perf service of the destination's node (100 kB if nobody answers); `dhow recv --out DIR` names the pieces so that `cat DIR/*` joins one file again
     #[arg(long, value_name = "SIZE")]
     split: Option<Split>,
@@ -58,12 +67,34 @@ pub struct Send {
     wait: bool,
 }
 
+/// Class of service (RFC 5050 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Class {
+    /// After all others of its source and destination.
+    Bulk,
+    /// As most.
+    Normal,
+    /// Before all others.
+    Expedited,
+}
+
+/// A version of the Bundle Protocol.
+fn parse_version(text: &str) -> Result<Version, String> {
+    (text.parse().ok())
+        .and_then(Version::of_number)
+        .ok_or_else(|| "a version is 6 or 7".into())
+}
+
 /// Bundles sent between two looks at the answers: looking costs system calls, and each waits in memory.
 const LOOK_BUNDLES: usize = 1024;
 
 impl Send {
     /// Sends, and waits where asked to.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        if self.custody && self.bundle_version == Version::V7 {
+            return Err(Failure::usage("bundles of version 7 have no custody")
+                .with_hint("send the bundle as one of version 6: --version 6"));
+        }
         let address = locate(common.node.as_ref())?;
         let room = self.room(&address);
         let sources: Vec<Source> = self
@@ -166,7 +197,11 @@ impl Send {
         }
         let mut head = SendHead::to(self.destination.clone())
             .with_lifetime(self.lifetime)
-            .with_flags(flags.bits());
+            .with_version(self.bundle_version)
+            .with_flags(match self.bundle_version {
+                Version::V6 => self.flags_v6(flags),
+                Version::V7 => flags.bits(),
+            });
         if self.wait {
             head = head.with_aggregated_reports();
         }
@@ -175,6 +210,20 @@ impl Send {
         } else {
             head
         }
+    }
+
+    /// The flags of a bundle of version 6, whose reports always have times.
+    fn flags_v6(&self, flags: BundleFlags) -> u64 {
+        let flags = flags.without(BundleFlags::STATUS_TIME_REQUESTED);
+        let priority = match self.class {
+            Class::Bulk => v6::Priority::Bulk,
+            Class::Normal => v6::Priority::Normal,
+            Class::Expedited => v6::Priority::Expedited,
+        };
+        v6::BundleFlags::from_bits(flags.bits())
+            .with(v6::BundleFlags::CUSTODY_REQUESTED, self.custody)
+            .with_priority(priority)
+            .bits()
     }
 
     /// Octets of a piece, where files are cut.
