@@ -12,7 +12,7 @@ use super::*;
 
 const LIMITS: AggregationLimits = AggregationLimits {
     delay: Duration::from_secs(15),
-    octets: 12,
+    octets: 9,
     runs: 4,
 };
 
