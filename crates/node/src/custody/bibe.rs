@@ -128,7 +128,8 @@ impl Peers {
         .collect()
     }
 
-    /// B3.1: a bundle is sent to a peer with custody, and a signal may take so long. None where the peer is none, has too many, or was given all IDs.
+    /// A bundle is sent to a peer with custody, and a signal may take so long. None where the peer is none, has too many, or was given all IDs
+    /// (draft-ietf-dtn-bibect-03 4.1).
     pub(super) fn send(
         &mut self,
         reservation: &mut Reservation,
@@ -163,7 +164,7 @@ impl Peers {
         true
     }
 
-    /// B3.4: the first transmission of a run of IDs that a peer's signal names, and its ID.
+    /// The first transmission of a run of IDs that a peer's signal names, and its ID (draft-ietf-dtn-bibect-03 4.4).
     pub(super) fn resolve(
         &mut self,
         peer: &EndpointId,
@@ -181,7 +182,7 @@ impl Peers {
         Some((id, key, outcome))
     }
 
-    /// The highest transmission ID that a peer may have seen, and whether a signal may name an ID of a run.
+    /// The counter of transmissions to a peer.
     pub(super) fn counter(&self, peer: &EndpointId) -> Option<&Counter> {
         self.peers.get(peer).map(|peer| &peer.counter)
     }
@@ -192,7 +193,7 @@ impl Peers {
         peer.is_some_and(|peer| peer.sent.range(first..=last).next().is_some())
     }
 
-    /// B3.3: the next bundle for which no signal came in time.
+    /// The next bundle for which no signal came in time (draft-ietf-dtn-bibect-03 4.3).
     pub(super) fn poll_timed_out(&mut self, now: Instant) -> Option<BundleKey> {
         let &(deadline, key) = self.deadlines.first()?;
         if deadline > now {
@@ -202,7 +203,7 @@ impl Peers {
         Some(key)
     }
 
-    /// B4.2: a peer is owed a signal about a transmission. False where it is none's peer, and nothing is signalled.
+    /// A peer is owed a signal about a transmission (draft-ietf-dtn-bibect-03 4.2). False where it is no peer, or did not ask for custody.
     pub(super) fn owe(
         &mut self,
         now: Now,
@@ -224,7 +225,7 @@ impl Peers {
         Ok(true)
     }
 
-    /// B4.3: the next signal that is to leave, its peer and its payload.
+    /// The next signal that is to leave, its peer and its payload.
     pub(super) fn poll_signal(&mut self, now: Instant) -> Option<(EndpointId, Bytes)> {
         let ((peer, disposition), aggregate) = self.signals.poll(now)?;
         let settings = self.settings(&peer).copied().unwrap_or_default();

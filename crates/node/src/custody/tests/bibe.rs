@@ -54,7 +54,7 @@ fn told(custody: &mut Custody, seconds: u64) -> Vec<(EndpointId, Bytes)> {
     core::iter::from_fn(|| custody.poll_bibe_signal(at(seconds))).collect()
 }
 
-/// Summary B3.
+/// draft-ietf-dtn-bibect-03 4.1, 4.3 and 4.4.
 #[test]
 fn transmissions_are_counted_for_each_peer_and_end_by_signal_or_time() {
     let mut custody = with_peers(BibePeer::default());
@@ -156,7 +156,7 @@ fn a_signal_that_is_none_is_refused() {
     assert_eq!(refused, Err(BibeRefusal::EmptySignal));
 }
 
-/// Summary B4.
+/// draft-ietf-dtn-bibect-03 4.2.
 #[test]
 fn what_came_is_signalled_by_disposition() {
     let mut custody = with_peers(BibePeer::default());

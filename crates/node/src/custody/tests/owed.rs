@@ -20,7 +20,6 @@ fn accept(custody: &mut Custody, ids: impl IntoIterator<Item = u64>) -> Vec<u64>
     accepted.collect()
 }
 
-/// Summary A6.
 #[test]
 fn a_signal_gathers_until_its_first_bundle_has_waited() {
     let mut custody = Custody::default();

@@ -175,7 +175,7 @@ impl Pair {
 }
 
 proptest! {
-    /// Summary B3 and B4: whatever is lost, no bundle is released that the peer has not, and all are once the link works.
+    /// draft-ietf-dtn-bibect-03 4: whatever is lost, no bundle is released that the peer has not, and all are once the link works.
     #[test]
     fn no_bundle_is_lost_between_two_nodes(
         types in prop_oneof![Just(BibeTypes::Draft), Just(BibeTypes::Ion), Just(BibeTypes::Ud3tn)],

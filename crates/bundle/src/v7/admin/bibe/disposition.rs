@@ -109,7 +109,7 @@ impl Disposition {
         (self == Self::Accepted, reason.unwrap_or(0))
     }
 
-    /// True where the node that signals has the bundle: its custodian need not keep it (draft-ietf-dtn-bibect-03 3.3, RFC 5050 5.12).
+    /// True where the node that signals has the bundle: its custodian need not keep it (draft-ietf-dtn-bibect-03 4.4, RFC 5050 5.12).
     #[must_use]
     pub const fn releases(self) -> bool {
         matches!(self, Self::Accepted | Self::Redundant)

@@ -25,7 +25,8 @@ impl BibeSignal {
     /// Reads the payload of an administrative bundle from a peer whose dispositions are numbered so.
     ///
     /// # Errors
-    /// The rule of draft-ietf-dtn-bibect-03 3.3 that the payload breaks; the signal is then ignored.
+    /// The rule of draft-ietf-dtn-bibect-03 3.3 that the payload breaks, or runs out of order, which the draft does not
+    /// forbid; the signal is then ignored.
     pub fn decode(payload: &[u8], numbering: Numbering) -> Result<Self, BibeRefusal> {
         let mut reader = Reader::new(payload);
         let (record_type, mut record) = read_type(&mut reader)?;
