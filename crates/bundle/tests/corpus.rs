@@ -1,4 +1,4 @@
-//! The corpora of the fuzz targets `bundle_decode` and `bundle_v6_decode`, replayed.
+//! The corpora of the fuzz targets `bundle_decode`, `bundle_v6_decode`, `bibe_bpdu` and `bibe_signal`, replayed.
 #![allow(
     clippy::unwrap_used,
     reason = "a test fails where it finds something else than expected"
@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::Path;
 
+use dhow_bundle::v7::admin::bibe;
 use dhow_bundle::{v6, v7::oracle::check_bundle};
 
 #[test]
@@ -35,4 +36,43 @@ fn every_file_of_version_6_is_read_or_refused() {
         matches!(v6::oracle::check_bundle(&octets), Ok(Some(_)))
     });
     assert!(accepted.count() >= 50, "the corpus is not there");
+}
+
+/// Names of the files of a corpus that are accepted, in order.
+fn accepted(corpus: &str, check: fn(&[u8]) -> bool) -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let files = fs::read_dir(folder.join(corpus)).unwrap();
+    let paths = files.map(|entry| entry.unwrap().path());
+    let accepted = paths.filter(|path| check(&fs::read(path).unwrap()));
+    let names = accepted.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+    let mut names: Vec<String> = names.collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn every_file_of_bibe_is_read_or_refused() {
+    let heads = [
+        "draft-custody",
+        "draft-plain",
+        "empty-bundle",
+        "ion-custody",
+        "ion-plain",
+        "longest-head",
+        "ud3tn-plain",
+    ];
+    assert_eq!(accepted("bibe_bpdu", bibe::oracle::check_bpdu), heads);
+    let signals = [
+        "all",
+        "draft-accepted",
+        "dtnme-redundant",
+        "ion-accepted",
+        "last",
+        "many-runs",
+        "most-runs",
+        "neighbours",
+        "redundant",
+        "reserved-disposition",
+    ];
+    assert_eq!(accepted("bibe_signal", bibe::oracle::check_signal), signals);
 }

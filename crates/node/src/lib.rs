@@ -23,6 +23,8 @@ pub mod config;
 pub mod contacts;
 mod conversations;
 mod copies;
+#[doc(hidden)]
+pub mod custody;
 mod cut_through;
 mod deletion;
 mod delivering;

@@ -1,6 +1,7 @@
 //! Administrative records (RFC 9171 6.1, RFC 9713): what nodes tell each other about bundles.
 
 mod aggregated_report;
+pub mod bibe;
 mod reason;
 mod record;
 mod status_report;

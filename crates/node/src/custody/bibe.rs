@@ -1,0 +1,335 @@
+//! Peers of Bundle-in-Bundle Encapsulation (draft-ietf-dtn-bibect-03): what was sent to them with custody, and the signals that they are owed.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::Bytes;
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::v7::admin::bibe::{
+    BibeSignal, BibeTypes, BpduHead, Disposition, MAX_RUNS, Numbering,
+};
+use dhow_bundle::{EndpointId, Instant, Now};
+
+use super::Outcome;
+use super::aggregates::{Aggregates, Limits, NoRoom};
+use super::numbers::{Counter, GivenId, Reservation};
+use crate::memory::{text_octets, tree_octets};
+
+/// Peers, at most.
+pub const PEERS_BOUND: usize = 1_024;
+
+/// Transmissions to one peer whose signal is waited for, at most.
+pub const TRANSMISSIONS_BOUND: usize = 65_536;
+
+/// Transmissions to all peers whose signal is waited for, at most.
+pub(super) const ALL_TRANSMISSIONS_BOUND: usize = 1 << 20;
+
+/// A signal leaves so much before its peer would need it, beside the time that it takes: ION's margin.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// Octets of a signal before its runs, at most: two arrays of two, a record type, a disposition, and the head of the array of runs.
+const HEAD_OCTETS: usize = 16;
+
+/// A peer, as this node is told to treat it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BibePeer {
+    /// The record type codes that it reads.
+    pub types: BibeTypes,
+    /// Its codes of dispositions.
+    pub numbering: Numbering,
+    /// The time that a bundle takes to it.
+    pub latency: Duration,
+    /// The first transmission in a signal waits so long for others, if the peer does not expect the signal sooner.
+    pub delay: Duration,
+    /// Octets of a signal's payload, at most. With 0 each transmission has a signal for itself.
+    pub octets: usize,
+}
+
+impl Default for BibePeer {
+    /// The draft's codes, no latency, 15 s, and 1,024 octets.
+    fn default() -> Self {
+        Self {
+            types: BibeTypes::Draft,
+            numbering: Numbering::Draft,
+            latency: Duration::ZERO,
+            delay: Duration::from_secs(15),
+            octets: 1_024,
+        }
+    }
+}
+
+/// A transmission with custody.
+#[derive(Debug)]
+struct Transmission {
+    key: BundleKey,
+    deadline: Instant,
+}
+
+/// A peer, and what was sent to it.
+#[derive(Debug, Default)]
+struct Peer {
+    settings: BibePeer,
+    counter: Counter,
+    sent: BTreeMap<u64, Transmission>,
+}
+
+/// All peers.
+#[derive(Debug)]
+pub(super) struct Peers {
+    peers: BTreeMap<EndpointId, Peer>,
+    /// The last transmission of each bundle: only its signal counts.
+    transmissions: BTreeMap<BundleKey, (EndpointId, u64)>,
+    deadlines: BTreeSet<(Instant, BundleKey)>,
+    signals: Aggregates,
+}
+
+impl Peers {
+    pub(super) const fn new() -> Self {
+        Self {
+            peers: BTreeMap::new(),
+            transmissions: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            signals: Aggregates::new(signal_octets),
+        }
+    }
+
+    /// A peer is there, or is treated differently from now on. False where there are too many.
+    pub(super) fn set(&mut self, peer: EndpointId, settings: BibePeer) -> bool {
+        if self.peers.len() >= PEERS_BOUND && !self.peers.contains_key(&peer) {
+            return false;
+        }
+        self.peers.entry(peer).or_default().settings = settings;
+        true
+    }
+
+    pub(super) fn settings(&self, peer: &EndpointId) -> Option<&BibePeer> {
+        self.peers.get(peer).map(|peer| &peer.settings)
+    }
+
+    /// A peer is one no more: the bundles whose signal was waited for, and what was gathered for it is gone.
+    pub(super) fn remove(
+        &mut self,
+        reservation: &mut Reservation,
+        peer: &EndpointId,
+    ) -> Vec<BundleKey> {
+        self.signals.forget(peer);
+        let Some(removed) = self.peers.remove(peer) else {
+            return Vec::new();
+        };
+        reservation.pass(removed.counter.last());
+        let sent = removed.sent.into_values();
+        sent.map(|transmission| {
+            self.transmissions.remove(&transmission.key);
+            self.deadlines
+                .remove(&(transmission.deadline, transmission.key));
+            transmission.key
+        })
+        .collect()
+    }
+
+    /// A bundle is sent to a peer with custody, and a signal may take so long. None where the peer is none, has too many, or was given all IDs
+    /// (draft-ietf-dtn-bibect-03 4.1).
+    pub(super) fn send(
+        &mut self,
+        reservation: &mut Reservation,
+        now: Instant,
+        peer: &EndpointId,
+        key: BundleKey,
+        wait: Duration,
+    ) -> Option<GivenId> {
+        self.forget(key);
+        let is_full = self.transmissions.len() >= ALL_TRANSMISSIONS_BOUND;
+        let to = self.peers.get_mut(peer)?;
+        if is_full || to.sent.len() >= TRANSMISSIONS_BOUND {
+            return None;
+        }
+        let given = to.counter.next(reservation)?;
+        let deadline = now + wait;
+        to.sent.insert(given.id, Transmission { key, deadline });
+        self.transmissions.insert(key, (peer.clone(), given.id));
+        self.deadlines.insert((deadline, key));
+        Some(given)
+    }
+
+    /// No signal for a bundle is waited for any more; whether one was.
+    pub(super) fn forget(&mut self, key: BundleKey) -> bool {
+        let Some((peer, id)) = self.transmissions.remove(&key) else {
+            return false;
+        };
+        let peer = self.peers.get_mut(&peer);
+        if let Some(transmission) = peer.and_then(|peer| peer.sent.remove(&id)) {
+            self.deadlines.remove(&(transmission.deadline, key));
+        }
+        true
+    }
+
+    /// The first transmission of a run of IDs that a peer's signal names, and its ID (draft-ietf-dtn-bibect-03 4.4).
+    pub(super) fn resolve(
+        &mut self,
+        peer: &EndpointId,
+        (first, last): (u64, u64),
+        disposition: Disposition,
+    ) -> Option<(u64, BundleKey, Outcome)> {
+        let from = self.peers.get(peer)?;
+        let (&id, transmission) = from.sent.range(first..=last).next()?;
+        let key = transmission.key;
+        self.forget(key);
+        let outcome = match disposition.releases() {
+            true => Outcome::Released,
+            false => Outcome::ForwardElsewhere(disposition),
+        };
+        Some((id, key, outcome))
+    }
+
+    /// The counter of transmissions to a peer.
+    pub(super) fn counter(&self, peer: &EndpointId) -> Option<&Counter> {
+        self.peers.get(peer).map(|peer| &peer.counter)
+    }
+
+    /// True where a signal of a peer may name an ID of a run.
+    pub(super) fn is_sent(&self, peer: &EndpointId, (first, last): (u64, u64)) -> bool {
+        let peer = self.peers.get(peer);
+        peer.is_some_and(|peer| peer.sent.range(first..=last).next().is_some())
+    }
+
+    /// The next bundle for which no signal came in time (draft-ietf-dtn-bibect-03 4.3).
+    pub(super) fn poll_timed_out(&mut self, now: Instant) -> Option<BundleKey> {
+        let &(deadline, key) = self.deadlines.first()?;
+        if deadline > now {
+            return None;
+        }
+        self.forget(key);
+        Some(key)
+    }
+
+    /// A peer is owed a signal about a transmission (draft-ietf-dtn-bibect-03 4.2). False where it is no peer, or did not ask for custody.
+    pub(super) fn owe(
+        &mut self,
+        now: Now,
+        peer: &EndpointId,
+        head: &BpduHead,
+        disposition: Disposition,
+    ) -> Result<bool, NoRoom> {
+        let Some(settings) = self.settings(peer).filter(|_| head.asks_for_custody()) else {
+            return Ok(false);
+        };
+        let limits = Limits {
+            due: settings.due(now, head),
+            octets: settings.octets,
+            runs: MAX_RUNS,
+        };
+        let scope = (peer.clone(), disposition);
+        self.signals
+            .add(&scope, head.transmission_id, None, limits)?;
+        Ok(true)
+    }
+
+    /// The next signal that is to leave, its peer and its payload.
+    pub(super) fn poll_signal(&mut self, now: Instant) -> Option<(EndpointId, Bytes)> {
+        let ((peer, disposition), aggregate) = self.signals.poll(now)?;
+        let settings = self.settings(&peer).copied().unwrap_or_default();
+        let signal = BibeSignal {
+            disposition,
+            runs: aggregate.ids.to_vec(),
+        };
+        Some((peer, signal.encode(settings.types, settings.numbering)))
+    }
+
+    /// When the next bundle is to be sent again, or the next signal to leave.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        let times = [deadline, self.signals.poll_timeout()];
+        times.into_iter().flatten().min()
+    }
+
+    /// Octets of memory that they take.
+    pub(super) fn memory_octets(&self) -> usize {
+        let peers = self.peers.iter().map(|(id, peer)| {
+            text_octets(id) + tree_octets::<(u64, Transmission)>(peer.sent.len())
+        });
+        tree_octets::<(EndpointId, Peer)>(self.peers.len())
+            .saturating_add(tree_octets::<(BundleKey, (EndpointId, u64))>(
+                self.transmissions.len(),
+            ))
+            .saturating_add(tree_octets::<(Instant, BundleKey)>(self.deadlines.len()))
+            .saturating_add(peers.fold(0, usize::saturating_add))
+            .saturating_add(self.signals.memory_octets())
+    }
+
+    /// Panics where the tables contradict each other.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let sent: usize = self.peers.values().map(|peer| peer.sent.len()).sum();
+        assert_eq!(sent, self.transmissions.len());
+        assert_eq!(sent, self.deadlines.len());
+        for (key, (peer, id)) in &self.transmissions {
+            let transmission = &self.peers[peer].sent[id];
+            assert_eq!(transmission.key, *key);
+            assert!(self.deadlines.contains(&(transmission.deadline, *key)));
+        }
+        self.signals.counts();
+    }
+}
+
+impl BibePeer {
+    /// When a signal about a transmission leaves: after the delay, or in time for the peer. A time that makes no sense only makes it sooner.
+    fn due(&self, now: Now, head: &BpduHead) -> Instant {
+        let mut wait = self.delay;
+        if let Some(expected_by) = head.expected_by()
+            && now.dtn.is_known()
+        {
+            let left = (expected_by.as_millis()).saturating_sub(now.dtn.as_millis());
+            let needed = self.latency.saturating_add(MARGIN);
+            wait = wait.min(Duration::from_millis(left).saturating_sub(needed));
+        }
+        now.monotonic + wait
+    }
+}
+
+/// Octets of the payload of a signal, at most.
+fn signal_octets(runs: &mut dyn Iterator<Item = (u64, u64)>) -> usize {
+    let octets = runs.map(|(first, last)| {
+        let count = last.saturating_sub(first).saturating_add(1);
+        1 + unsigned_octets(first) + unsigned_octets(count)
+    });
+    octets.fold(HEAD_OCTETS, usize::saturating_add)
+}
+
+/// Octets of an unsigned integer in CBOR (RFC 8949 3).
+const fn unsigned_octets(value: u64) -> usize {
+    match value {
+        0..24 => 1,
+        24..0x100 => 2,
+        0x100..0x1_0000 => 3,
+        0x1_0000..0x1_0000_0000 => 5,
+        _ => 9,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::runs::IdRuns;
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_payload_is_no_longer_than_it_is_measured(ids in proptest::collection::vec(any::<u64>().prop_flat_map(|id| 1..=id.max(1)), 1..30)) {
+            let mut runs = IdRuns::default();
+            for id in ids {
+                runs.insert(id);
+            }
+            let signal = BibeSignal {
+                disposition: Disposition::Other(9),
+                runs: runs.to_vec(),
+            };
+            for types in BibeTypes::ALL {
+                let octets = signal.encode(types, Numbering::Draft).len();
+                let measured = signal_octets(&mut runs.iter());
+                prop_assert!(octets <= measured && measured <= octets + HEAD_OCTETS);
+            }
+        }
+    }
+}
