@@ -11,6 +11,7 @@ extern crate alloc;
 pub mod cbor;
 pub mod crc;
 pub mod eid;
+pub mod gateway;
 pub mod id;
 pub mod mutant;
 pub mod protocol;
