@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod block;
 pub mod dictionary;
+mod extension;
 pub mod flags;
 pub mod header;
 #[doc(hidden)]
@@ -20,6 +21,7 @@ pub mod trailer;
 mod tests;
 
 pub use block::{Block, BlockType};
+pub use dictionary::Dictionary;
 pub use flags::{BlockFlags, BundleFlags, Priority};
 pub use header::Header;
 pub use primary::{CreationTime, FragmentPlace, PrimaryBlock};
