@@ -8,10 +8,10 @@ use crate::v6::{self, Priority};
 /// The block that tells a bundle's age in version 6: programs differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AgeDialect {
-    /// Type 10, as IBR-DTN and DTN2 have it.
-    #[default]
+    /// Type 10, as IBR-DTN and DTN2 have it; ION, HDTN and DTNME take it for a custody ID.
     Type10,
-    /// Type 20, as ION has it.
+    /// Type 20, as ION has it, and nobody takes for anything else.
+    #[default]
     Type20,
 }
 

@@ -210,7 +210,7 @@ fn check_all<T: core::fmt::Debug>(
         .unwrap();
     let (crossed, refused) = (crossed.get(), refused.get());
     assert!(
-        crossed > 500 && refused > 100,
+        crossed > 250 && refused > 50,
         "{crossed} crossed, and {refused} were refused"
     );
 }
