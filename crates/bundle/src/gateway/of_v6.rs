@@ -184,3 +184,80 @@ fn read_block(reader: &mut Reader<'_>) -> Result<Option<(Side, Block)>, CborErro
     let block_type = block_type.map(BlockType).ok();
     Ok(block_type.map(|block_type| (side, Block::new(block_type, flags, content))))
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn block(block_type: u8, flags: u64, content: &[u8]) -> Block {
+        let flags = BlockFlags::from_bits(flags);
+        Block::new(BlockType(block_type), flags, content.to_vec())
+    }
+
+    fn good() -> OfV6 {
+        OfV6 {
+            flags: 0x118,
+            lifetime_s: 3_600,
+            place: Some(Place { first: 5, end: 105 }),
+            blocks: vec![
+                (Side::Before, block(19, 0x11, &[1, 200])),
+                (Side::Behind, block(200, 0, &[])),
+            ],
+        }
+    }
+
+    #[test]
+    fn only_what_a_gateway_would_say_is_read() {
+        assert_eq!(OfV6::decode(&good().encode()), Some(good()));
+        let with = |block: Block| {
+            let mut it = good();
+            it.blocks.push((Side::Before, block));
+            it
+        };
+        let reversed = Place { first: 6, end: 5 };
+        let full = [(); 17].map(|()| (Side::Before, block(200, 1, &[])));
+        let bad = [
+            // A flag that both versions have.
+            OfV6 { flags: 1, ..good() },
+            OfV6 {
+                place: None,
+                ..good()
+            },
+            OfV6 {
+                place: Some(reversed),
+                ..good()
+            },
+            OfV6 {
+                blocks: Vec::new(),
+                ..good()
+            },
+            OfV6 {
+                place: None,
+                blocks: full.to_vec(),
+                ..good()
+            },
+            // Payload, previous hop, age, custody ID, security, a block that is discarded, one that ends the bundle.
+            with(block(1, 0, &[])),
+            with(block(5, 0, b"ipn\x005.0\0")),
+            with(block(20, 0, &[5])),
+            with(block(10, 0, b"\x05ipn:4.0")),
+            with(block(3, 0, &[])),
+            with(block(200, 0x10, &[])),
+            with(block(200, 0x04, &[])),
+            // The last one, and one with references.
+            with(block(200, 0x08, &[])),
+            with(block(200, 0x40, &[])),
+            with(block(200, 0, &[0; 4_095])),
+        ];
+        for bad in bad {
+            assert_eq!(OfV6::decode(&bad.encode()), None, "{bad:?}");
+        }
+        let good = good().encode();
+        for end in 0..good.len() {
+            assert_eq!(OfV6::decode(&good[..end]), None, "{end}");
+        }
+        assert_eq!(OfV6::decode(&[&good[..], &[0]].concat()), None);
+    }
+}

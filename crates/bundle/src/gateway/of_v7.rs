@@ -211,3 +211,94 @@ fn read_block(reader: &mut Reader<'_>) -> Result<Option<CanonicalBlock>, CborErr
     });
     Ok(block)
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn block(block_type: u64, number: u64, flags: u64) -> CanonicalBlock {
+        let flags = BlockFlags::from_bits(flags);
+        let content = Bytes::from_static(&[0x80]);
+        CanonicalBlock::new(
+            BlockType(block_type),
+            number,
+            flags,
+            CrcType::Crc16,
+            content,
+        )
+    }
+
+    fn good() -> OfV7 {
+        OfV7 {
+            flags: 0x40,
+            lifetime_ms: 3_600_500,
+            hops: HopCount {
+                limit: 255,
+                count: u64::MAX,
+            },
+            crc_type: CrcType::Crc32C,
+            payload_crc_type: CrcType::None,
+            place: Some(Place { first: 5, end: 105 }),
+            blocks: vec![block(212, 2, 1), block(300, 7, 2)],
+        }
+    }
+
+    #[test]
+    fn only_what_a_gateway_would_say_is_read() {
+        assert_eq!(OfV7::decode(&good().encode()), Some(good()));
+        let with = |block: CanonicalBlock| {
+            let mut it = good();
+            it.blocks.push(block);
+            it
+        };
+        let reversed = Place { first: 6, end: 5 };
+        let bad = [
+            // A flag that both versions have.
+            OfV7 { flags: 1, ..good() },
+            OfV7 {
+                hops: HopCount { limit: 0, count: 0 },
+                ..good()
+            },
+            OfV7 {
+                place: None,
+                ..good()
+            },
+            OfV7 {
+                place: Some(reversed),
+                ..good()
+            },
+            OfV7 {
+                blocks: Vec::new(),
+                ..good()
+            },
+            OfV7 {
+                place: None,
+                blocks: (2..19).map(|number| block(200, number, 1)).collect(),
+                ..good()
+            },
+            // Payload, previous node, age, hop count, security, a block that is discarded, one that ends the bundle.
+            with(block(1, 3, 0)),
+            with(block(6, 3, 0)),
+            with(block(7, 3, 0)),
+            with(block(10, 3, 0)),
+            with(block(11, 3, 0)),
+            with(block(12, 3, 0)),
+            with(block(200, 3, 0x10)),
+            with(block(200, 3, 0x04)),
+            // Numbers of others.
+            with(block(200, 0, 0)),
+            with(block(200, 1, 0)),
+            with(block(200, 7, 0)),
+        ];
+        for bad in bad {
+            assert_eq!(OfV7::decode(&bad.encode()), None, "{bad:?}");
+        }
+        let good = good().encode();
+        for end in 0..good.len() {
+            assert_eq!(OfV7::decode(&good[..end]), None, "{end}");
+        }
+        assert_eq!(OfV7::decode(&[&good[..], &[0]].concat()), None);
+    }
+}

@@ -478,6 +478,71 @@ fn a_lifetime_that_was_changed_on_the_way_counts_as_it_stands() {
     };
     assert_eq!(exact(3_601), 3_600_500);
     assert_eq!(exact(60), 60_000);
+    // A lifetime that has no milliseconds of 64 bits is back as it was; after a change it is not.
+    let most = v6::PrimaryBlock {
+        lifetime_s: u64::MAX,
+        ..old_primary()
+    };
+    let (header, trailer) = old_bundle(most, Vec::new(), &[], 100).unwrap();
+    let known = of_v6::OfV6::new(&header, &trailer, None).unwrap().encode();
+    for (lifetime_ms, lifetime_s) in [(u64::MAX, u64::MAX), (5_000, 6)] {
+        let creation = new_builder().primary().creation;
+        let builder = BundleBuilder::new(eid("ipn:1.1"), eid("ipn:2.1"), creation, lifetime_ms);
+        let every = v7::block::BlockFlags::REPLICATE;
+        let new = new_header(&builder.with_block(GATEWAY_BLOCK_V7, every, known.clone()));
+        let old = v6_of(&new, &Edit::default()).unwrap();
+        let old = v6::Header::decode(&old.octets).unwrap().unwrap();
+        assert_eq!(old.primary.lifetime_s, lifetime_s);
+    }
+}
+
+/// A bundle of version 7 with this in a gateway block: its header in version 6.
+fn with_gateway_block(builder: BundleBuilder, content: &str) -> v6::Header {
+    let every = v7::block::BlockFlags::REPLICATE;
+    let new = new_header(&builder.with_block(GATEWAY_BLOCK_V7, every, octets(content)));
+    let edit = Edit {
+        record_octets: Some(5),
+        ..Edit::default()
+    };
+    let old = v6_of(&new, &edit).unwrap();
+    v6::Header::decode(&old.octets).unwrap().unwrap()
+}
+
+#[test]
+fn a_forged_gateway_block_requests_no_custody_of_a_record() {
+    // [1, custody, report on it, expedited; 0 s, [], []]
+    let forged = "8501198108008080";
+    let plain = with_gateway_block(new_builder(), forged);
+    let requested = BundleFlags::CUSTODY_REQUESTED | BundleFlags::REPORT_CUSTODY;
+    let expedited = BundleFlags::NONE.with_priority(v6::Priority::Expedited);
+    assert_eq!(plain.primary.flags, expedited | requested);
+    let record = new_builder().with_flags(v7::block::BundleFlags::ADMINISTRATIVE_RECORD);
+    let record = with_gateway_block(record, forged);
+    let expected = expedited | BundleFlags::ADMINISTRATIVE_RECORD;
+    assert_eq!(record.primary.flags, expected);
+}
+
+#[test]
+fn a_record_or_anonymous_bundle_crosses_whatever_its_payload_flags_are() {
+    let record = BundleFlags::ADMINISTRATIVE_RECORD;
+    for (flags, source) in [
+        (record, "ipn:1.1"),
+        (BundleFlags::MUST_NOT_FRAGMENT, "dtn:none"),
+    ] {
+        let primary = v6::PrimaryBlock {
+            flags,
+            source: eid(source),
+            ..old_primary()
+        };
+        let (mut header, trailer) = old_bundle(primary, Vec::new(), &[], 100).unwrap();
+        header.payload_flags = BlockFlags::from_bits(0x1f);
+        let edit = Edit {
+            record_octets: Some(100),
+            ..Edit::default()
+        };
+        let new = v7_of(&header, &trailer, &edit).unwrap();
+        assert_eq!(new.payload.flags.bits(), 0x15);
+    }
 }
 
 #[test]
