@@ -23,8 +23,6 @@ mod to_v7;
 pub mod untranslatable;
 
 #[cfg(test)]
-mod properties;
-#[cfg(test)]
 mod tests;
 
 pub use edit::{AgeDialect, Edit};

@@ -8,9 +8,11 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::oracle::{check_octets, check_record_of_v6, check_record_of_v7, check_v6, check_v7};
-use super::tests::{CAPTURED_V6, CAPTURED_V7, captured, old_bundle};
-use super::{AgeDialect, Edit, Untranslatable};
+use super::super::oracle::{
+    check_octets, check_record_of_v6, check_record_of_v7, check_v6, check_v7,
+};
+use super::super::{AgeDialect, Edit, Untranslatable};
+use super::{CAPTURED_V6, CAPTURED_V7, captured, old_bundle};
 use crate::cbor::write_indefinite_array;
 use crate::v6::{self, Block, BlockFlags, BundleFlags, CreationTime};
 use crate::v7::admin::{Assertion, ReasonCode};
