@@ -1,5 +1,6 @@
 //! [`BundleBuilder`]: new bundles.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -237,7 +238,7 @@ impl BundleBuilder {
     fn header_v6(&self, payload_octets: u64) -> Result<OutgoingHeader, Refusal> {
         let primary = &self.primary;
         let creation = identity::to_v6(primary.creation)
-            .map_err(|refusal| Refusal::V6(v6::Refusal::Untranslatable(refusal)))?;
+            .map_err(|refusal| Refusal::V6(v6::Refusal::Untranslatable(Box::new(refusal))))?;
         let singleton = v6::BundleFlags::SINGLETON_DESTINATION;
         let flags = v6::BundleFlags::from_bits(primary.flags.bits())
             .with(singleton, primary.destination.is_singleton());

@@ -2,7 +2,7 @@
 //! every other crate shares.
 //!
 //! This room never knows a socket, a disk or a clock. Start reading at [`time`] (what time is here),
-//! [`eid`] (who), [`id`] (which bundle), then [`header`] (a bundle of either version), [`v7`] and [`v6`] (the versions on the wire) and [`storage`] (how a node and
+//! [`eid`] (who), [`id`] (which bundle), then [`header`] (a bundle of either version), [`v7`] and [`v6`] (the versions on the wire), [`gateway`] (either as the other) and [`storage`] (how a node and
 //! its store talk).
 #![no_std]
 

@@ -1,4 +1,4 @@
-//! The corpora of the fuzz targets `bundle_decode`, `bundle_v6_decode`, `bibe_bpdu` and `bibe_signal`, replayed.
+//! The corpora of the fuzz targets `bundle_decode`, `bundle_v6_decode`, `gateway`, `bibe_bpdu` and `bibe_signal`, replayed.
 #![allow(
     clippy::unwrap_used,
     reason = "a test fails where it finds something else than expected"
@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::Path;
 
+use dhow_bundle::gateway::{Edit, oracle::check_octets};
 use dhow_bundle::v7::admin::bibe;
 use dhow_bundle::{v6, v7::oracle::check_bundle};
 
@@ -75,4 +76,17 @@ fn every_file_of_bibe_is_read_or_refused() {
         "reserved-disposition",
     ];
     assert_eq!(accepted("bibe_signal", bibe::oracle::check_signal), signals);
+}
+
+#[test]
+fn every_file_of_bundles_that_cross_comes_back_or_is_refused() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/gateway");
+    let files = fs::read_dir(folder).unwrap();
+    let read = files.map(|entry| fs::read(entry.unwrap().path()).unwrap());
+    let crossed = read.filter(|octets| {
+        let crossed = check_octets(&octets.clone().into(), &Edit::default());
+        matches!(crossed, Some(Ok(())))
+    });
+    let crossed = crossed.count();
+    assert!(crossed >= 150, "{crossed}: the corpus is not there");
 }

@@ -1,4 +1,10 @@
 //! Bundles of version 6 on their way through a node: described as those of version 7, forwarded, cut, and taken into custody.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test says what is wrong by failing"
+)]
 
 use bytes::Bytes;
 use dhow_bundle::v6::{self, Block, BlockFlags, BlockType, BundleFlags, Trailer};

@@ -65,9 +65,10 @@ fn broken_rules_are_named_with_their_section() {
             "a bundle begins with an array of indefinite length (0x9f), not with 0x82",
         ),
         (
-            "0681".to_owned(),
-            "RFC 9171 4.3.1",
-            "this looks like a bundle of version 6, and version 7 is required",
+            // Version 6, a fragment that must not be fragmented.
+            "06050e010101010101000001010a00020a01080161".to_owned(),
+            "RFC 5050 5.8",
+            "it is a fragment of a bundle that must not be fragmented",
         ),
         (
             bundle("00", ADDRESSES, "ff"),

@@ -150,20 +150,6 @@ impl Block {
         Some((id, custodian))
     }
 
-    /// The block that names the node that a bundle comes from (RFC 6259 2), whatever the dictionary has.
-    #[must_use]
-    pub fn of_previous_hop(flags: BlockFlags, node: &EndpointId) -> Self {
-        let text = node.to_string();
-        let (scheme, part) = text.split_once(':').unwrap_or_default();
-        let content = [scheme.as_bytes(), &[0], part.as_bytes(), &[0]].concat();
-        Self {
-            block_type: BlockType::PREVIOUS_HOP,
-            flags: flags.with(BlockFlags::REFERENCES, false),
-            references: Vec::new(),
-            content: content.into(),
-        }
-    }
-
     /// The block in which a custodian numbers a bundle, for aggregate signals.
     #[must_use]
     pub fn of_custody(id: u64, custodian: &EndpointId) -> Self {
@@ -172,19 +158,6 @@ impl Block {
         content.extend_from_slice(custodian.to_string().as_bytes());
         Self {
             block_type: BlockType::CUSTODY_OR_AGE,
-            flags: BlockFlags::REPLICATE,
-            references: Vec::new(),
-            content: content.into(),
-        }
-    }
-
-    /// The block with a bundle's age, of a type that has one: [`BlockType::AGE`] or [`BlockType::CUSTODY_OR_AGE`].
-    #[must_use]
-    pub fn of_age(block_type: BlockType, age_us: u64) -> Self {
-        let mut content = Vec::new();
-        sdnv::write(&mut content, age_us);
-        Self {
-            block_type,
             flags: BlockFlags::REPLICATE,
             references: Vec::new(),
             content: content.into(),

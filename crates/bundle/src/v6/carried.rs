@@ -25,7 +25,8 @@ impl Header {
     /// A creation time that version 7 cannot say.
     pub(crate) fn carried(self) -> Result<crate::Header, Refusal> {
         let primary = &self.primary;
-        let creation = identity::to_v7(primary.creation).map_err(Refusal::Untranslatable)?;
+        let creation = identity::to_v7(primary.creation)
+            .map_err(|it| Refusal::Untranslatable(Box::new(it)))?;
         // A fragment has a part of the application data unit, and not an empty one.
         if let (Some(place), 0) = (primary.fragment, self.payload_octets) {
             return Err(Refusal::FragmentRange {

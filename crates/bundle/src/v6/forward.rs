@@ -181,7 +181,10 @@ fn forwarded_block(block: &Block, edit: &HopEdit) -> Option<Block> {
     if block.block_type == BlockType::PREVIOUS_HOP {
         // RFC 6259 3: the next node is told of this one, or of nobody.
         let node = edit.previous_node.as_ref()?;
-        return Some(Block::of_previous_hop(block.flags, node.endpoint()));
+        return Some(Block {
+            flags: block.flags.with(BlockFlags::REFERENCES, false),
+            ..Block::of_previous_hop(node)
+        });
     }
     if let Some(age) = block.age_of_bundle_us() {
         let increase_ms = match planted(Mutant::AgeStandsStill) {

@@ -35,7 +35,7 @@ pub struct Header {
     /// All octets before the payload, at most [`MAX_HEADER_OCTETS`].
     pub octets: Bytes,
     /// Those of the primary block among them.
-    pub(super) primary_octets: usize,
+    pub(crate) primary_octets: usize,
 }
 
 impl Header {

@@ -7,6 +7,7 @@ pub mod admin;
 pub mod block;
 mod carried;
 pub mod dictionary;
+mod extension;
 pub mod flags;
 pub(crate) mod forward;
 pub mod header;
@@ -22,6 +23,7 @@ pub mod trailer;
 mod tests;
 
 pub use block::{Block, BlockType};
+pub use dictionary::Dictionary;
 pub use flags::{BlockFlags, BundleFlags, Priority};
 pub use header::Header;
 pub use primary::{CreationTime, FragmentPlace, PrimaryBlock};

@@ -1,5 +1,6 @@
 //! [`Refusal`]: which rule octets break that are no acceptable bundle of version 6.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 
 use thiserror::Error;
@@ -94,7 +95,7 @@ pub enum Refusal {
     TwoPayloads,
     /// A creation timestamp without a partner in version 7, by which this program knows a bundle.
     #[error(transparent)]
-    Untranslatable(Untranslatable),
+    Untranslatable(Box<Untranslatable>),
     /// The bundle would be longer than can be counted.
     #[error("the bundle would be longer than 2^64-1 octets")]
     BundleTooLong,
