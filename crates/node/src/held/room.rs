@@ -191,6 +191,9 @@ impl Held {
             .entry(key)
             .map_or(octets, |entry| entry.octets());
         let more = octets.saturating_sub(known);
+        if more == 0 {
+            return Ok(());
+        }
         if self.taken_octets().saturating_add(more) > self.quota_octets(config) {
             return Err(self.no_room(config, more));
         }
