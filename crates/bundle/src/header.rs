@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use crate::crc::CrcType;
 use crate::eid::EndpointId;
+use crate::gateway::GATEWAY_BLOCK_V7;
 use crate::header_reader::HeaderReader;
 use crate::id::{BundleId, CreationTimestamp, FragmentRange};
 use crate::reading::Reading;
@@ -219,10 +220,17 @@ impl Header {
         self.age_ms
     }
 
-    /// Hop limit and count (RFC 9171 4.4.3), if there are.
+    /// Hop limit and count (RFC 9171 4.4.3), if there are; of a bundle of version 6 those in its gateway block (`docs/gateway.md`).
     #[must_use]
     pub const fn hop_count(&self) -> Option<HopCount> {
         self.hop_count
+    }
+
+    /// Whether the bundle is, or has been, in version 6. Then there may be copies of it whose hops nobody counted.
+    #[must_use]
+    pub fn has_been_in_v6(&self) -> bool {
+        let mut blocks = self.extensions.iter();
+        self.v6.is_some() || blocks.any(|block| block.block_type == GATEWAY_BLOCK_V7)
     }
 
     /// The node that says it forwarded the bundle to this one (RFC 9171 4.4.1).

@@ -57,6 +57,8 @@ impl Node {
         let hops = header
             .hop_count()
             .and_then(|hops| u8::try_from(hops.count).ok());
+        // Copies are told apart by their hops only where every node counts them.
+        let counted = hops.filter(|_| !header.has_been_in_v6());
         // RFC 9171 4.2.3: a bundle without source is not identified by its creation timestamp, which
         // another node may have given out as well.
         if !id.source.is_null()
@@ -72,7 +74,7 @@ impl Node {
                 ..identity
             };
             if let Some(key) = self.held.find(&identity)
-                && self.meet_copy(now, key, hops)? == Copy::Held
+                && self.meet_copy(now, key, (hops, counted))? == Copy::Held
             {
                 self.forwarding.copy_known(&self.adjacencies, key, session);
                 self.duplicate(id);
@@ -100,7 +102,7 @@ impl Node {
                 hops: then,
             }) = recollection
             {
-                if was_never_here(hops, then) {
+                if was_never_here(counted, then) {
                     self.duplicate(id);
                     return Ok(Admission::Known);
                 }
@@ -179,7 +181,12 @@ impl Node {
 
     /// A bundle that is held already came again. It counts as held only when it will stay held: what is
     /// on its way from or to the disk, or to a neighbour that may be about to acknowledge it, is not.
-    fn meet_copy(&mut self, now: Now, key: BundleKey, hops: Option<u8>) -> Result<Copy, Refused> {
+    fn meet_copy(
+        &mut self,
+        now: Now,
+        key: BundleKey,
+        (hops, counted): (Option<u8>, Option<u8>),
+    ) -> Result<Copy, Refused> {
         let state = self.held.state(key);
         if state == Some(State::Quarantined) {
             // The copy is better than what is here: it is taken when it comes again.
@@ -190,7 +197,7 @@ impl Node {
         };
         let remote = self.held.endpoints().locality(entry.destination()) == Locality::Remote;
         let (state, removal) = (entry.state(), entry.removal());
-        let is_taken = removal != Removal::Deleted && was_never_here(hops, entry.hops());
+        let is_taken = removal != Removal::Deleted && was_never_here(counted, entry.hops());
         match state {
             State::Arriving if planted(Mutant::CopyTakenWhileArriving) => Ok(Copy::Held),
             State::Arriving if self.interrupt(now, key) => Ok(Copy::Gone),
@@ -202,7 +209,7 @@ impl Node {
             State::InFlight
                 if remote
                     && self.forwarding.copies().router(key).is_none()
-                    && !self.held.was_never_here(key, hops) =>
+                    && !self.held.was_never_here(key, counted) =>
             {
                 Err(Refused {
                     reason: RefuseReason::NoResources,

@@ -3,10 +3,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 pub use dhow_bundle::RouterKind;
+pub use dhow_bundle::gateway::AgeDialect;
 pub use dhow_bundle::protocol::{OnSent, Protocol, UdpPolicy};
 
-use dhow_bundle::NodeId;
 use dhow_bundle::storage::REMOVED_BOUND;
+use dhow_bundle::{NodeId, Version};
 
 use crate::contacts::ContactTable;
 
@@ -258,6 +259,46 @@ pub struct SessionPolicy {
     pub relay: Enabled,
     /// Sources that are accepted, by pattern text; empty for all.
     pub accept_sources: Vec<String>,
+    /// The versions of the Bundle Protocol that the peer takes: bundles of another leave translated (docs/gateway.md).
+    pub bundle_versions: BundleVersions,
+    /// The block that tells the age of bundles which leave translated into version 6.
+    pub age_dialect: AgeDialect,
+}
+
+/// Versions of the Bundle Protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BundleVersions {
+    /// 6 and 7.
+    #[default]
+    Both,
+    /// 6 (RFC 5050).
+    Six,
+    /// 7 (RFC 9171).
+    Seven,
+}
+
+impl BundleVersions {
+    /// Those of a list of numbers; `None` where it is empty, or has others than 6 and 7.
+    #[must_use]
+    pub fn of_numbers(numbers: &[u64]) -> Option<Self> {
+        let is_all = |of: &[u64]| numbers.iter().all(|number| of.contains(number));
+        match numbers {
+            [] => None,
+            _ if is_all(&[6]) => Some(Self::Six),
+            _ if is_all(&[7]) => Some(Self::Seven),
+            _ => is_all(&[6, 7]).then_some(Self::Both),
+        }
+    }
+
+    /// Whether a version is among them.
+    #[must_use]
+    pub const fn has(self, version: Version) -> bool {
+        match self {
+            Self::Both => true,
+            Self::Six => matches!(version, Version::V6),
+            Self::Seven => matches!(version, Version::V7),
+        }
+    }
 }
 
 /// The strictness with which bundles are read (the list of what lenient means is in the bundle crate).
@@ -295,6 +336,8 @@ impl Default for SessionPolicy {
             accept_relayed: Enabled::Yes,
             relay: Enabled::Yes,
             accept_sources: Vec::new(),
+            bundle_versions: BundleVersions::Both,
+            age_dialect: AgeDialect::Type20,
         }
     }
 }

@@ -484,6 +484,19 @@ pub enum Occurrence {
         /// Times that it was broken since it was last told.
         count: u64,
     },
+    /// A bundle has no form in the version of the Bundle Protocol that a neighbour speaks: it waits for another next hop (docs/gateway.md).
+    Untranslatable(Box<Untranslated>),
+}
+
+/// A bundle that has no form in the version that a neighbour speaks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Untranslated {
+    /// The bundle.
+    pub id: BundleId,
+    /// The neighbour.
+    pub to: NodeId,
+    /// The part of the bundle that has no form.
+    pub why: String,
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use alloc::boxed::Box;
 use bytes::Bytes;
 
 use crate::adjacencies::session_id::SessionId;
+use crate::crossing::LeavingFragment;
 use crate::forwarding::choice::Split;
 use crate::forwarding::choice::SplitBundle;
 use crate::node::Node;
@@ -110,19 +111,20 @@ impl Node {
             (key, &state.header),
             Some(fragment),
         );
-        let outgoing = state.header.forwarded(&edit);
-        let mut crc = outgoing.payload_crc();
-        crc.update(&payload);
-        let trailer = state.header.forwarded_trailer(&edit);
-        let trailer_octets = u64::try_from(trailer.len()).unwrap_or(u64::MAX);
-        let length = outgoing.total_octets().saturating_add(trailer_octets);
-        let header_octets = u64::try_from(outgoing.octets.len()).unwrap_or(u64::MAX);
-        let pieces = [
-            Piece::Octets(outgoing.octets),
-            Piece::Octets(payload),
-            Piece::Octets(crc.trailer()),
-            Piece::Octets(trailer),
-        ];
+        let leaving = (self.adjacencies).leaving_fragment(session, &state.header, &edit, &payload);
+        let LeavingFragment { head, end } = match leaving {
+            Ok(leaving) => leaving,
+            Err(why) => {
+                self.adjacencies.discharge(session, range.length);
+                self.refuse_crossing(now, session, key, &why);
+                return self.settle_fragment(now, session, key, Some(None));
+            }
+        };
+        let octets = |octets: &Bytes| u64::try_from(octets.len()).unwrap_or(u64::MAX);
+        let header_octets = octets(&head);
+        let length = [&payload, &end].map(octets).into_iter();
+        let length = length.fold(header_octets, u64::saturating_add);
+        let pieces = [head, payload, end].map(Piece::Octets);
         self.adjacencies.transmit(
             &mut self.outbox,
             now,

@@ -23,6 +23,7 @@ pub mod config;
 pub mod contacts;
 mod conversations;
 mod copies;
+mod crossing;
 #[doc(hidden)]
 pub mod custody;
 mod cut_through;

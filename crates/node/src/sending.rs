@@ -277,14 +277,23 @@ impl Node {
         let mru = neighbour.transfer_mru();
         let place = (key, header);
         let edit = (self.held).hop_edit(&self.adjacencies, now, session, place, None);
-        let (head, total) = self.forwarding.head(header, &edit);
+        let leaving =
+            (self.forwarding).leaving(&self.adjacencies, session, (header, octets), &edit);
+        let leaving = match leaving {
+            Ok(leaving) => leaving,
+            Err(why) => {
+                self.adjacencies.discharge(session, length);
+                return self.cannot_cross(now, session, key, &why);
+            }
+        };
+        let total = leaving.total;
         let payload = header.payload_octets();
         let resumes = self
             .forwarding
             .acknowledged_by(&self.adjacencies, session, key)
             .is_some();
         let too_large = total > mru || limit.is_some_and(|limit| payload > limit) || resumes;
-        if too_large && payload > 1 && !must_not_fragment(header.primary.flags.bits()) {
+        if too_large && leaving.may_be_cut(header) {
             if self.held.is_stale(now, key) {
                 // A fragment has a checksum of its own: it would be right for octets that are not.
                 self.adjacencies.discharge(session, length);
@@ -308,19 +317,22 @@ impl Node {
             }
             return;
         }
+        if leaving.needs_verification(header, whole) && self.held.is_stale(now, key) {
+            // The peer has no checksum to compare it with.
+            self.adjacencies.discharge(session, length);
+            return self.verify_for(now, session, key);
+        }
         let outgoing = Outgoing {
             key,
             octets: length,
             fragment: false,
-            start: 0,
-            header_octets: u64::try_from(head.len()).unwrap_or(u64::MAX),
+            start: leaving.start(),
+            header_octets: u64::try_from(leaving.head.len()).unwrap_or(u64::MAX),
             begun: now.monotonic,
         };
-        let head = Piece::Octets(head);
-        let ending = self.adjacencies.ending(session, header, &edit);
+        let head = Piece::Octets(leaving.head.clone());
         if whole {
-            let body = octets.slice(header.octets.len().min(octets.len())..);
-            let [body, end] = ending.of_octets(body, payload).map(Piece::Octets);
+            let [body, end] = leaving.body(header, octets).map(Piece::Octets);
             self.adjacencies.transmit(
                 &mut self.outbox,
                 now,
@@ -329,13 +341,10 @@ impl Node {
                 total,
                 [head, body, end],
             );
-        } else if !ending.has_checksum(header) && self.held.is_stale(now, key) {
-            // The peer has no checksum to compare it with.
-            self.adjacencies.discharge(session, length);
-            self.verify_for(now, session, key);
         } else if let Some(entry) = self.held.entry(key) {
             let from = u64::from(header.header_octets());
-            let body = ending.of_extents(&entry.extents(), from, from.saturating_add(payload));
+            let body =
+                (leaving.ending).of_extents(&entry.extents(), from, from.saturating_add(payload));
             if is_to_be_asked {
                 return self.adjacencies.probe(
                     &mut self.outbox,

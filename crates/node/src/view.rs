@@ -245,6 +245,8 @@ pub struct Counters {
     pub refused: u64,
     /// Outgoing bundles that neighbours refused.
     pub refused_by_peers: u64,
+    /// Bundles that had no form in the version of the Bundle Protocol that a neighbour speaks, and wait for another next hop.
+    pub untranslatable: u64,
     /// Status reports generated.
     pub reports: u64,
     /// Those of them sent in bundles that can carry many.

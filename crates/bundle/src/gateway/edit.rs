@@ -31,6 +31,8 @@ pub struct Edit {
     pub previous_node: Option<NodeId>,
     /// Milliseconds since the bundle was received: its age grows by them. A bundle without creation time that came without age has this age.
     pub age_increase_ms: u64,
+    /// The hop count that the bundle has here at least, before the crossing is counted: a copy that ended at the gateway may have had a greater one.
+    pub least_hops: u64,
     /// Octets of the translated administrative record; of no meaning for other bundles.
     pub record_octets: Option<u64>,
     /// Towards 7: the payload block's checksum; none for the type that the bundle had in version 7, or CRC-32C.
@@ -48,6 +50,7 @@ impl Default for Edit {
         Self {
             previous_node: None,
             age_increase_ms: 0,
+            least_hops: 0,
             record_octets: None,
             payload_crc: None,
             age_dialect: AgeDialect::default(),

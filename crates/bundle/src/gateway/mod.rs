@@ -2,9 +2,10 @@
 //! passes untouched, but for administrative records.
 //!
 //! Pure functions: nothing here knows a store, a link or a clock. Start reading at [`identity`] (a bundle stays the same bundle), then at
-//! [`v7_of`] (`to_v7.rs`) and [`v6_of`] (`to_v6.rs`). Blocks that the other version has no place for are chosen in `fate.rs` and travel in the
+//! [`v7_of`] (`to_v7.rs`) and [`v6_of`] (`to_v6.rs`), or at [`crossed`] for a bundle as a node holds it. Blocks that the other version has no place for are chosen in `fate.rs` and travel in the
 //! gateway block (`of_v6.rs`, `of_v7.rs`).
 
+mod crossing;
 mod edit;
 mod endpoint;
 mod fate;
@@ -25,7 +26,9 @@ pub mod untranslatable;
 #[cfg(test)]
 mod tests;
 
+pub use crossing::{Crossed, crossed, record_crossed};
 pub use edit::{AgeDialect, Edit};
+pub(crate) use of_v7::{count_hops, hop_count_of};
 pub use record::{record_to_v6, record_to_v7};
 pub use to_v6::{OutgoingV6, v6_of};
 pub use to_v7::v7_of;

@@ -4,14 +4,15 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::DEFAULT_HOP_LIMIT;
 use super::fate::{self, Fate, check_bounds};
 use super::flags;
 use super::place::Place;
 use super::untranslatable::Untranslatable;
+use super::{DEFAULT_HOP_LIMIT, GATEWAY_BLOCK_V6};
 use crate::cbor::{CborError, Reader, write_array, write_byte_string, write_unsigned};
 use crate::crc::CrcType;
 use crate::header::Header;
+use crate::v6;
 use crate::v7::block::{BlockFlags, BlockType, CanonicalBlock, ExtensionBlock, HopCount};
 
 /// The form of the content.
@@ -31,16 +32,16 @@ pub(super) struct OfV7 {
     blocks: Vec<CanonicalBlock>,
 }
 
-/// Hop limit and count of a bundle that crosses once more.
+/// Hop limit and count of a bundle that crosses once more, whose count is `least` at least.
 ///
 /// # Errors
 /// [`Untranslatable::HopLimit`] where it may not.
-pub(super) fn crossed(hops: Option<HopCount>) -> Result<HopCount, Untranslatable> {
+pub(super) fn crossed(hops: Option<HopCount>, least: u64) -> Result<HopCount, Untranslatable> {
     let hops = hops.unwrap_or(HopCount {
         limit: DEFAULT_HOP_LIMIT,
         count: 0,
     });
-    let (limit, count) = (hops.limit, hops.count.saturating_add(1));
+    let (limit, count) = (hops.limit, hops.count.max(least).saturating_add(1));
     let crossed = HopCount { limit, count };
     match crossed.is_exceeded() {
         true => Err(Untranslatable::HopLimit { limit, count }),
@@ -49,11 +50,15 @@ pub(super) fn crossed(hops: Option<HopCount>) -> Result<HopCount, Untranslatable
 }
 
 impl OfV7 {
-    /// What of a bundle goes along; `used` is the number of its own gateway block.
+    /// What of a bundle goes along; `used` is the number of its own gateway block, and its hop count `least_hops` at least.
     ///
     /// # Errors
     /// A block without which the bundle cannot cross, or no hop left.
-    pub(super) fn new(header: &Header, used: Option<u64>) -> Result<Self, Untranslatable> {
+    pub(super) fn new(
+        header: &Header,
+        used: Option<u64>,
+        least_hops: u64,
+    ) -> Result<Self, Untranslatable> {
         let mut blocks = Vec::new();
         for block in &header.extensions {
             let fate = fate::of_v7(block.block_type, block.flags)?;
@@ -66,7 +71,7 @@ impl OfV7 {
         Ok(Self {
             flags: flags::remembered(header.primary.flags.bits()),
             lifetime_ms: header.primary.lifetime_ms,
-            hops: crossed(header.hop_count())?,
+            hops: crossed(header.hop_count(), least_hops)?,
             crc_type: header.primary.crc_type,
             payload_crc_type: header.payload.crc_type,
             place: has_single(&blocks).then_some(place),
@@ -176,6 +181,36 @@ impl OfV7 {
                 let mut before = self.blocks.iter().take(at);
                 before.all(|other| other.number != block.number)
             })
+    }
+}
+
+/// The gateway block of a bundle of version 6 among others, and what it says.
+pub(super) fn found(blocks: &[v6::Block]) -> Option<(usize, OfV7)> {
+    let mut blocks = blocks.iter().enumerate();
+    blocks.find_map(|(at, block)| {
+        let is_plain = block.block_type == GATEWAY_BLOCK_V6
+            && !block.flags.contains(v6::BlockFlags::REFERENCES);
+        let known = is_plain.then(|| OfV7::decode(&block.content)).flatten()?;
+        Some((at, known))
+    })
+}
+
+/// Hop limit and count of a bundle of version 6 that has been in version 7.
+pub(crate) fn hop_count_of(header: &v6::Header) -> Option<HopCount> {
+    found(&header.blocks).map(|(_, known)| known.hops)
+}
+
+/// Counts hops of a bundle that stays in version 6, among its blocks that go out.
+pub(crate) fn count_hops(blocks: &mut [v6::Block], increment: u64) {
+    if increment == 0 {
+        return;
+    }
+    let Some((at, mut known)) = found(blocks) else {
+        return;
+    };
+    known.hops.count = known.hops.count.saturating_add(increment);
+    if let Some(block) = blocks.get_mut(at) {
+        block.content = known.encode().into();
     }
 }
 

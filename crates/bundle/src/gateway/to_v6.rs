@@ -50,7 +50,7 @@ pub fn v6_of(header: &Header, edit: &Edit) -> Result<OutgoingV6, Untranslatable>
     })?;
     let (used, known) = known_of(header).unzip();
     let known = known.as_ref();
-    let remembered = OfV7::new(header, used)?;
+    let remembered = OfV7::new(header, used, edit.least_hops)?;
     let primary = primary_of(header, known, edit)?;
 
     let mut blocks = Vec::new();

@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use super::edit::{Edit, Payload};
 use super::of_v6::OfV6;
-use super::of_v7::{OfV7, crossed};
+use super::of_v7::{OfV7, crossed, found};
 use super::place::Place;
 use super::untranslatable::Untranslatable;
-use super::{GATEWAY_BLOCK_V6, GATEWAY_BLOCK_V7, endpoint, flags, identity, lifetime};
+use super::{GATEWAY_BLOCK_V7, endpoint, flags, identity, lifetime};
 use crate::builder::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
 use crate::cbor::write_indefinite_array;
 use crate::crc::CrcType;
@@ -47,7 +47,7 @@ pub fn v7_of(
     let known = known.as_ref();
     let remembered = OfV6::new(header, trailer, used)?;
     let primary = primary_of(&header.primary, known)?;
-    let hops = crossed(known.map(|known| known.hops))?;
+    let hops = crossed(known.map(|known| known.hops), edit.least_hops)?;
 
     let fragment = primary.fragment;
     let place = fragment.map(|place| Place::new(place.offset, header.payload_octets));
@@ -84,13 +84,8 @@ pub fn v7_of(
 
 /// The gateway block, and what it says.
 fn known_of(header: &v6::Header) -> Option<(&v6::Block, OfV7)> {
-    let mut blocks = header.blocks.iter();
-    blocks.find_map(|block| {
-        let is_plain = block.block_type == GATEWAY_BLOCK_V6
-            && !block.flags.contains(v6::BlockFlags::REFERENCES);
-        let known = is_plain.then(|| OfV7::decode(&block.content)).flatten()?;
-        Some((block, known))
-    })
+    let (at, known) = found(&header.blocks)?;
+    Some((header.blocks.get(at)?, known))
 }
 
 fn primary_of(

@@ -7,7 +7,7 @@ use super::flags::BlockFlags;
 use super::header::Header;
 use super::refusal::Refusal;
 use crate::crc::CrcType;
-use crate::gateway::identity;
+use crate::gateway::{self, identity};
 use crate::header::{Closing, PayloadHead};
 use crate::v7;
 use crate::v7::block::{BundleFlags, FragmentPlace, PrimaryBlock};
@@ -66,6 +66,7 @@ impl Header {
             previous_node: (self.blocks.iter())
                 .find(|block| block.block_type == BlockType::PREVIOUS_HOP)
                 .and_then(|block| block.previous_hop(&self.dictionary)),
+            hop_count: gateway::hop_count_of(&self),
             v6: Some(Box::new(self)),
             ..crate::Header::default()
         })

@@ -15,6 +15,7 @@ use super::trailer::Trailer;
 use crate::builder::OutgoingHeader;
 use crate::crc::CrcType;
 use crate::eid::EndpointId;
+use crate::gateway::count_hops;
 use crate::header::{Closing, PayloadHead};
 use crate::id::FragmentRange;
 use crate::mutant::{Mutant, planted};
@@ -48,7 +49,9 @@ impl Header {
         let is_first = fragment.is_none_or(|range| range.offset == own.offset);
         let end = |range: FragmentRange| range.offset.saturating_add(range.length);
         let is_last = fragment.is_none_or(|range| end(range) == end(own));
-        for block in forwarded_blocks(&self.blocks, edit, is_first) {
+        let mut blocks = forwarded_blocks(&self.blocks, edit, is_first);
+        count_hops(&mut blocks, edit.hop_increment);
+        for block in &blocks {
             block.encode(&mut out);
         }
         if let Some((id, custodian)) = edit.custodian.as_ref().and_then(Custodian::numbered) {

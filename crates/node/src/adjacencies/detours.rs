@@ -22,15 +22,16 @@ impl Neighbour {
 }
 
 impl Adjacencies {
-    /// Whether some of these hops may be barred to a bundle that came from a neighbour, and may be one that must not be fragmented.
+    /// Whether some of these hops may be barred to a bundle that came from a neighbour, and may be one that must not be fragmented or that
+    /// has no form in the other version.
     pub(crate) fn may_be_barred(
         &self,
         held: &Held,
         hops: &[Hop],
-        (previous, is_whole): (Option<EndpointIndex>, bool),
+        (previous, is_barred_somewhere): (Option<EndpointIndex>, bool),
     ) -> bool {
         let Some(previous) = previous else {
-            return is_whole;
+            return is_barred_somewhere;
         };
         let previous = held.endpoints().id(previous);
         let is_it = |hop: &Hop| match hop {
@@ -40,6 +41,6 @@ impl Adjacencies {
                 peer.is_some_and(|peer| peer.endpoint() == previous)
             }
         };
-        is_whole || hops.iter().any(is_it)
+        is_barred_somewhere || hops.iter().any(is_it)
     }
 }

@@ -99,7 +99,8 @@ impl Forwarding {
             // copy of what it has got rid of.
             let is_back = entry.previous().is_some() && entry.previous() == neighbour.peer;
             let may_pass = !is_back || planted(Mutant::SentBack);
-            fits && may_pass && !self.has_left(held, neighbour.link, key)
+            let is_spoken = !entry.is_untranslatable() || neighbour.speaks(entry.version());
+            fits && may_pass && is_spoken && !self.has_left(held, neighbour.link, key)
         })
     }
 

@@ -143,7 +143,9 @@ impl Forwarding {
         let is_way = |session: &SessionId| {
             adjacencies.neighbour(*session).is_some_and(|neighbour| {
                 let whole = neighbour.policy.fragment_octets;
+                // What crosses into the other version (docs/gateway.md) waits until it is stored: it may turn out to have no form there.
                 neighbour.policy.cut_through == Enabled::Yes
+                    && neighbour.speaks(entry.version())
                     && !neighbour.session.holds_unverified()
                     && entry.previous() != neighbour.peer
                     && whole.is_none_or(|limit| header.payload_octets() <= limit)

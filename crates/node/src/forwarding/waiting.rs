@@ -40,7 +40,8 @@ impl Forwarding {
             return;
         };
         let (destination, queue, place) = (entry.destination(), queue(entry), place(entry));
-        let bars = (entry.previous(), must_not_fragment(entry.flags()));
+        let is_barred_somewhere = must_not_fragment(entry.flags()) || entry.is_untranslatable();
+        let bars = (entry.previous(), is_barred_somewhere);
         let is_own = held.endpoints().locality(destination) != Locality::Remote;
         if !is_own && self.spread(held, adjacencies, key) {
             return;

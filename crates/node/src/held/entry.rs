@@ -148,6 +148,8 @@ pub(super) struct Rare {
     /// The other bits of its flags.
     flags: u64,
     reads_aggregated_reports: bool,
+    /// It has no form in the other version of the Bundle Protocol.
+    is_untranslatable: bool,
     retry_at: Instant,
     pending_deletion: Option<u8>,
     /// It was there when the bundle began to be held.
@@ -163,6 +165,7 @@ impl Default for Rare {
             payload_octets: 0,
             flags: 0,
             reads_aggregated_reports: false,
+            is_untranslatable: false,
             retry_at: Instant::START,
             pending_deletion: None,
             is_counted: false,
@@ -507,6 +510,17 @@ impl Entry {
     /// Delete it as soon as it is back from where it is.
     pub(crate) fn mark_pending_deletion(&mut self, reason: u8) {
         self.rare_mut().pending_deletion = Some(reason);
+    }
+
+    /// It was found to have no form in the other version of the Bundle Protocol.
+    pub(crate) fn is_untranslatable(&self) -> bool {
+        let rare = self.rare.as_ref();
+        rare.is_some_and(|rare| rare.is_untranslatable)
+    }
+
+    /// It has no form in the other version of the Bundle Protocol.
+    pub(crate) fn mark_untranslatable(&mut self) {
+        self.rare_mut().is_untranslatable = true;
     }
 
     pub(crate) const fn removal(&self) -> Removal {

@@ -6,9 +6,9 @@ use dhow_bundle::cbor::Reader;
 
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
-    Acknowledge, Config, DialTime, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, OnSent,
-    PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder,
-    SessionPolicy, Tls, UdpPolicy,
+    Acknowledge, AgeDialect, BundleVersions, Config, DialTime, Enabled, LinkConfig, LinkId,
+    ListenerConfig, ListenerId, OnSent, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route,
+    RouterKind, Routing, SendOrder, SessionPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::Telling;
@@ -42,6 +42,8 @@ structure!(UdpPolicy {
 });
 choice!(Protocol { 0 => Tcpcl4 {}, 1 => Tcpcl3 {}, 2 => Auto {}, 3 => Udp { 0: policy } });
 choice!(ReadingPolicy { 0 => Strict {}, 1 => Lenient {} });
+choice!(BundleVersions { 0 => Both {}, 1 => Six {}, 2 => Seven {} });
+choice!(AgeDialect { 0 => Type20 {}, 1 => Type10 {} });
 choice!(Telling { 0 => Everything {}, 1 => Exceptions {} });
 
 structure!(SessionPolicy {
@@ -67,6 +69,7 @@ structure!(SessionPolicy {
     accept_relayed,
     relay,
     accept_sources,
+    ; bundle_versions, age_dialect
 });
 
 choice!(DialTime { 0 => Always {}, 1 => Contacts {} });

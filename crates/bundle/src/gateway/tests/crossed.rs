@@ -160,7 +160,7 @@ fn custody_and_class_of_service_come_back_and_the_gateway_is_custodian() {
 
 #[test]
 fn anything_but_a_gateway_block_is_a_block_like_others() {
-    let good = of_v7::OfV7::new(&new_header(&new_builder()), None)
+    let good = of_v7::OfV7::new(&new_header(&new_builder()), None, 0)
         .unwrap()
         .encode();
     assert!(of_v7::OfV7::decode(&good).is_some());

@@ -183,6 +183,7 @@ prop_compose! {
         Edit {
             previous_node,
             age_increase_ms,
+            least_hops: 0,
             record_octets: None,
             payload_crc: CrcType::from_code(crc),
             age_dialect,
