@@ -75,6 +75,7 @@ impl Node {
                 && self.meet_copy(now, key, hops)? == Copy::Held
             {
                 self.forwarding.copy_known(&self.adjacencies, key, session);
+                self.tell_redundant(now, Some(key), header);
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
@@ -86,6 +87,7 @@ impl Node {
                     && !planted(Mutant::FragmentOfDeliveredTaken)
                     && has_whole())
             {
+                self.tell_redundant(now, None, header);
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
@@ -101,6 +103,7 @@ impl Node {
             }) = recollection
             {
                 if was_never_here(hops, then) {
+                    self.tell_redundant(now, None, header);
                     self.duplicate(id);
                     return Ok(Admission::Known);
                 }
@@ -169,7 +172,9 @@ impl Node {
             returns,
             hops,
         };
-        Ok(Admission::New(self.held.bundles_mut().insert(entry)))
+        let key = self.held.bundles_mut().insert(entry);
+        self.take_custody(key, header);
+        Ok(Admission::New(key))
     }
 
     fn duplicate(&mut self, id: dhow_bundle::BundleId) {

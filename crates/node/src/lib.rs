@@ -25,6 +25,7 @@ mod conversations;
 mod copies;
 #[doc(hidden)]
 pub mod custody;
+mod custody_transfer;
 mod cut_through;
 mod deletion;
 mod delivering;

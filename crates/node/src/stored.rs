@@ -26,6 +26,7 @@ impl Node {
                 .backlog_mut()
                 .settle(arrival.origin, arrival.waiting());
         }
+        self.held.custody_mut().stored(now.monotonic, key);
         let is_part = matches!(&arrival, Some(it) if it.origin == Origin::ReactiveFragment);
         match is_part {
             true => self
@@ -130,6 +131,7 @@ impl Node {
             StoreRefusal::Gaps => "octets of it are missing".into(),
         };
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);
+        self.held.custody_mut().removed(key);
         self.forwarding.forget_acknowledged(key);
         if self.orphan(now, key, arrival.origin) {
             return;

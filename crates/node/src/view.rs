@@ -260,6 +260,10 @@ pub struct Counters {
     pub adverts_taken: u64,
     /// Adverts that no router took (docs/adverts.md).
     pub adverts_refused: u64,
+    /// Custody signals sent, aggregates as one.
+    pub signals_sent: u64,
+    /// Custody signals about bundles that this node has not, or has no custody of.
+    pub signals_ignored: u64,
     /// Stored bundles found corrupt.
     pub quarantined: u64,
     /// Events that the state of a bundle does not allow: mistakes in this program.

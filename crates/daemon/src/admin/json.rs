@@ -61,6 +61,8 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "adverts_sent": counters.adverts_sent,
             "adverts_taken": counters.adverts_taken,
             "adverts_refused": counters.adverts_refused,
+            "signals_sent": counters.signals_sent,
+            "signals_ignored": counters.signals_ignored,
             "quarantined": counters.quarantined,
             "transitions_refused": counters.transitions_refused,
             "passed": counters.passed,

@@ -260,6 +260,16 @@ fn bundle_counters(counters: &Counters) -> [Row; 25] {
             counters.adverts_refused,
         ),
         (
+            "custody_signals_sent",
+            "Custody signals sent",
+            counters.signals_sent,
+        ),
+        (
+            "custody_signals_ignored",
+            "Custody signals about bundles that are not in custody here",
+            counters.signals_ignored,
+        ),
+        (
             "bundles_passed",
             "Bundles sent on while they came in",
             counters.passed,

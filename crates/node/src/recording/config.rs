@@ -6,9 +6,9 @@ use dhow_bundle::cbor::Reader;
 
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
-    Acknowledge, Config, DialTime, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId, OnSent,
-    PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder,
-    SessionPolicy, Tls, UdpPolicy,
+    Acknowledge, Config, CustodyPolicy, DialTime, Enabled, LinkConfig, LinkId, ListenerConfig,
+    ListenerId, OnSent, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind,
+    Routing, SendOrder, SessionPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::Telling;
@@ -108,6 +108,13 @@ impl Item for ContactTable {
     }
 }
 
+structure!(CustodyPolicy {
+    accept,
+    aggregate,
+    delay_ms,
+    retry_ms,
+});
+
 structure!(Reports {
     generate,
     per_second,
@@ -133,5 +140,5 @@ structure!(Config {
     default_lifetime_ms,
     removed_bound,
     seed,
-    ; routing, contacts
+    ; routing, contacts, custody
 });
