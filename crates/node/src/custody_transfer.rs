@@ -15,7 +15,7 @@ use crate::held::bundles::Removal;
 use crate::held::custody::custodian_of;
 use crate::held::retention::{State, Trigger};
 use crate::node::{Node, Stage};
-use crate::reports::Parcel;
+use crate::reports::{Parcel, ReportKind};
 use crate::sending::PendingRead;
 
 /// Octets of an administrative record that is read, at most: an aggregate signal of as many runs as are taken has fewer.
@@ -23,6 +23,10 @@ const RECORD_OCTETS: usize = 64 * 1024;
 
 /// The lifetime of a custody signal, milliseconds: a custodian that did not hear within a day has sent the bundle again.
 const SIGNAL_LIFETIME_MS: u64 = 86_400_000;
+
+/// IBR-DTN writes the status of a signal with "accepted" in the lowest bit, where the reason is: this reason of a failure means nothing else
+/// (RFC 5050 6.1.2 reserves it).
+const ACCEPTED_OF_IBR_DTN: u8 = 1;
 
 /// The time after which a bundle is tried again that a hop does not take into custody.
 const REFUSED_RETRY: Duration = Duration::from_secs(60);
@@ -51,6 +55,16 @@ impl Node {
         match held {
             Some(key) => drop(custody.handle_duplicate(now.monotonic, key, custodian)),
             None => custody.handle_refused(now.monotonic, custodian, Disposition::Redundant),
+        }
+    }
+
+    /// RFC 5050 5.10.1: report that this node has custody of a bundle, where that is asked for.
+    pub(crate) fn report_custody(&mut self, now: Now, key: BundleKey) {
+        let entry = self.held.entry(key);
+        let subject =
+            entry.and_then(|it| self.held.reported(&self.config, it, ReportKind::Accepted));
+        if let Some(subject) = subject {
+            self.report(now, &subject, ReportKind::Accepted, 0);
         }
     }
 
@@ -87,7 +101,8 @@ impl Node {
     pub(crate) fn hear_record(&mut self, now: Now, key: BundleKey, octets: &Bytes) {
         match AdministrativeRecord::decode(octets) {
             Ok(AdministrativeRecord::CustodySignal(signal)) => {
-                let disposition = Disposition::from_signal(signal.is_success, signal.reason);
+                let is_success = signal.is_success || signal.reason == ACCEPTED_OF_IBR_DTN;
+                let disposition = Disposition::from_signal(is_success, signal.reason);
                 let subject = self.held.signalled(&signal.subject, disposition.releases());
                 let custody = self.held.custody_mut().value_mut();
                 match subject {

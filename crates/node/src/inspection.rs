@@ -268,7 +268,7 @@ impl Node {
         let stored = self.held.bundles().iter_from(from);
         stored
             .filter(|(_, entry)| is_stored(entry))
-            .map(move |(key, entry)| (key, self.bundle_view(now, entry)))
+            .map(move |(key, entry)| (key, self.bundle_view(now, key, entry)))
     }
 
     /// When a bundle was received, by the wall clock as it goes now.
@@ -280,9 +280,11 @@ impl Node {
         }
     }
 
-    fn bundle_view(&self, now: Now, entry: &Entry) -> BundleView {
+    fn bundle_view(&self, now: Now, key: BundleKey, entry: &Entry) -> BundleView {
         BundleView {
             id: self.held.bundle_id(entry),
+            version: entry.version(),
+            is_custodian: self.held.custody().has(key),
             destination: self.held.endpoints().id(entry.destination()).clone(),
             octets: entry.octets(),
             payload_octets: entry.payload_octets(),
@@ -292,7 +294,10 @@ impl Node {
                 .previous()
                 .map(|index| self.held.endpoints().id(index).clone()),
             in_flight: entry.state() == State::InFlight,
-            state: state_of(entry),
+            state: match state_of(entry) {
+                BundleState::Sent if self.held.custody().has(key) => BundleState::AwaitingSignal,
+                state => state,
+            },
         }
     }
 

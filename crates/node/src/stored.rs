@@ -26,7 +26,7 @@ impl Node {
                 .backlog_mut()
                 .settle(arrival.origin, arrival.waiting());
         }
-        self.held.custody_mut().stored(now.monotonic, key);
+        let takes_custody = self.held.custody_mut().stored(now.monotonic, key);
         let is_part = matches!(&arrival, Some(it) if it.origin == Origin::ReactiveFragment);
         match is_part {
             true => self
@@ -70,6 +70,9 @@ impl Node {
                 );
                 if let Some(subject) = subject {
                     self.report(now, &subject, ReportKind::Received, 0);
+                }
+                if takes_custody {
+                    self.report_custody(now, key);
                 }
             }
             Some(Origin::Client { stream, request }) => {

@@ -36,6 +36,8 @@ pub enum BundleState {
     AwaitingRetry,
     /// It has left over a link that promises nothing, and is kept until it expires.
     Sent,
+    /// The next hop has it, and this node is its custodian until a signal says who is.
+    AwaitingSignal,
     /// A fragment that waits for the others.
     Reassembling,
     /// Its octets are damaged on disk: neither sent nor delivered.
@@ -43,13 +45,14 @@ pub enum BundleState {
 }
 
 impl fmt::Display for BundleState {
-    /// `waiting`, `in_flight`, `resting`, `sent`, `reassembling`, `damaged`.
+    /// `waiting`, `in_flight`, `resting`, `sent`, `awaiting_signal`, `reassembling`, `damaged`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Waiting => "waiting",
             Self::InFlight => "in_flight",
             Self::AwaitingRetry => "resting",
             Self::Sent => "sent",
+            Self::AwaitingSignal => "awaiting_signal",
             Self::Reassembling => "reassembling",
             Self::Damaged => "damaged",
         })
@@ -200,6 +203,10 @@ pub struct DestinationView {
 pub struct BundleView {
     /// Its identity.
     pub id: BundleId,
+    /// Its version.
+    pub version: dhow_bundle::Version,
+    /// Whether this node is its custodian.
+    pub is_custodian: bool,
     /// Its destination.
     pub destination: EndpointId,
     /// Octets of the whole bundle.

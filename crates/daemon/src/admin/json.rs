@@ -329,6 +329,8 @@ impl From<DestinationView> for DestinationStatus {
 #[derive(Clone, Debug, Serialize)]
 pub struct BundleStatus {
     id: String,
+    version: u8,
+    custodian: bool,
     destination: String,
     octets: u64,
     payload_octets: u64,
@@ -343,6 +345,8 @@ impl From<BundleView> for BundleStatus {
     fn from(view: BundleView) -> Self {
         Self {
             id: view.id.to_string(),
+            version: view.version.number(),
+            custodian: view.is_custodian,
             destination: view.destination.to_string(),
             octets: view.octets,
             payload_octets: view.payload_octets,

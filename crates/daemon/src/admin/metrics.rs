@@ -161,7 +161,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 25] {
+fn bundle_counters(counters: &Counters) -> [Row; 27] {
     [
         (
             "bundles_created",

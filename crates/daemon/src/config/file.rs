@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, DialTime, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Tls,
+    Config, CustodyPolicy, DialTime, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports,
+    Tls,
 };
 use dhow_node::contacts::ContactTable;
 
@@ -275,6 +276,7 @@ impl NodeFile {
                 Some("none") => PayloadChecksum::None,
                 _ => PayloadChecksum::Crc32C,
             },
+            custody: read_custody(&document.one("custody")?),
             default_lifetime_ms: millis(api.duration("default_lifetime")),
             removed_bound: small(&store, "removed_bound").unwrap_or(0),
             seed: 0,
@@ -504,11 +506,25 @@ fn read_reports(entries: &Entries) -> Reports {
     }
 }
 
+fn read_custody(entries: &Entries) -> CustodyPolicy {
+    let enabled = |key: &str| match entries.is_true(key) {
+        true => Enabled::Yes,
+        false => Enabled::No,
+    };
+    CustodyPolicy {
+        accept: enabled("accept"),
+        aggregate: enabled("aggregate"),
+        delay_ms: millis(entries.duration("delay")),
+        retry_ms: millis(entries.duration("retry")),
+    }
+}
+
 /// The bundle processing control flag of a kind of status report (RFC 9171 4.2.3); 0 for no kind.
 #[must_use]
 pub fn report_flag(kind: &str) -> u64 {
     match kind {
         "reception" => 0x4000,
+        "custody" => 0x8000,
         "forward" => 0x1_0000,
         "delivery" => 0x2_0000,
         "deletion" => 0x4_0000,

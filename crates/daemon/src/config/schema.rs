@@ -6,7 +6,7 @@ use dhow_bundle::protocol::{OnSent, Protocol};
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
 /// Names of the kinds of status report, with their bundle processing control flags (RFC 9171 4.2.3).
-pub const REPORT_KINDS: &[&str] = &["reception", "forward", "delivery", "deletion"];
+pub const REPORT_KINDS: &[&str] = &["reception", "custody", "forward", "delivery", "deletion"];
 /// When TLS is used.
 pub const TLS: &[&str] = &["required", "preferred", "never"];
 
@@ -559,7 +559,7 @@ pub const SECTIONS: &[Section] = &[
                 Kind::ChoiceList(REPORT_KINDS),
                 Absent::Default("[]"),
                 "[\"delivery\"]",
-                "The kinds: \"reception\", \"forward\", \"delivery\", \"deletion\".",
+                "The kinds: \"reception\", \"forward\", \"delivery\", \"deletion\"; \"custody\" of bundles of version 6.",
             ),
             with_default(
                 "per_second",
@@ -578,6 +578,37 @@ pub const SECTIONS: &[Section] = &[
                 Kind::Integer(1, 65_536),
                 "4096",
                 "Reports that wait for each other, at most.",
+            ),
+        ]],
+    },
+    Section {
+        name: "custody",
+        occurs: Occurs::Once,
+        meaning: "Custody of bundles of version 6 that ask for it (RFC 5050 5.10): a custodian keeps a bundle until the next one says that it has it.",
+        groups: &[&[
+            with_default(
+                "accept",
+                Kind::Boolean,
+                "true",
+                "Whether this node becomes custodian. If not, such bundles are forwarded as they are.",
+            ),
+            with_default(
+                "aggregate",
+                Kind::Boolean,
+                "true",
+                "Whether bundles leave with a number of this custodian (custody transfer enhancement block), so that one signal may tell of many.",
+            ),
+            with_default(
+                "delay",
+                Kind::Duration,
+                "\"15s\"",
+                "How long an aggregate signal waits for other bundles to tell of.",
+            ),
+            with_default(
+                "retry",
+                Kind::Duration,
+                "\"30s\"",
+                "A bundle for which no signal came is sent again after this time, twice as long each time up to a day.",
             ),
         ]],
     },

@@ -92,9 +92,10 @@ impl HeldCustody {
         self.signals.insert(key, settles);
     }
 
-    /// A bundle is durable here: this node is its custodian from now on, or what it says to a custodian is said for good.
-    pub(crate) fn stored(&mut self, now: Instant, key: BundleKey) {
-        if self.custody.state(key) == CustodyState::Requested {
+    /// A bundle is durable here: this node is its custodian from now on, or what it says to a custodian is said for good. True for the former.
+    pub(crate) fn stored(&mut self, now: Instant, key: BundleKey) -> bool {
+        let is_requested = self.custody.state(key) == CustodyState::Requested;
+        if is_requested {
             self.custody.handle_accepted(now, key);
         }
         if let Some(settles) = self.signals.remove(&key) {
@@ -102,6 +103,7 @@ impl HeldCustody {
             // A note that is not written anew makes the signal leave once more after a restart, which its custodian ignores.
             while self.custody.poll_note().is_some() {}
         }
+        is_requested
     }
 
     /// A bundle is held no longer.

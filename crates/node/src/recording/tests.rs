@@ -50,6 +50,7 @@ pub(super) fn config() -> Config {
         ..SessionPolicy::default()
     };
     Config {
+        custody: crate::config::CustodyPolicy::default(),
         node_ids: vec!["ipn:1.0".parse().unwrap(), "dtn://alpha/".parse().unwrap()],
         links: vec![LinkConfig {
             name: "beta".to_string(),
