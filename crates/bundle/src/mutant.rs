@@ -204,20 +204,6 @@ mistakes! {
     OlderAcknowledgedOnArrival,
     /// In TCPCLv3, refusals of segments that crossed the first are taken for answers to the next bundle.
     OlderRefusalsUncounted,
-    /// A bundle in custody is removed once the next hop has it, before a signal says who has custody.
-    CustodyDroppedAtNextHop,
-    /// No custody signal is sent.
-    SignalNotSent,
-    /// A bundle in custody for which no signal comes in time is not sent again.
-    CustodyTimerIgnored,
-    /// A custodian that sends a bundle again is not told that it is redundant.
-    RedundantNotTold,
-    /// After a restart nobody is custodian of what it found.
-    CustodyForgottenAtStart,
-    /// Custody of one fragment counts as custody of the whole.
-    CustodyOfFragment,
-    /// Custody IDs are given out without a reservation: after a restart they name other bundles.
-    CustodyIdNotReserved,
 }
 
 impl Mutant {

@@ -4,7 +4,6 @@
 use core::time::Duration;
 
 use bytes::Bytes;
-use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Extents};
 use dhow_bundle::v6::admin::AdministrativeRecord;
 use dhow_bundle::v7::admin::bibe::Disposition;
@@ -48,7 +47,7 @@ impl Node {
             return;
         };
         let is_own = self.held.endpoints().is_here(&custodian.endpoint);
-        if is_own || custodian.endpoint.is_null() || planted(Mutant::RedundantNotTold) {
+        if is_own || custodian.endpoint.is_null() {
             return;
         }
         let custody = self.held.custody_mut().value_mut();
@@ -142,9 +141,6 @@ impl Node {
         while self.outbox.has_turn_left()
             && let Some(signal) = self.held.custody_mut().value_mut().poll_signal(now)
         {
-            if planted(Mutant::SignalNotSent) {
-                continue;
-            }
             let parcel = Parcel {
                 version: Version::V6,
                 report_to: signal.custodian,
@@ -169,7 +165,7 @@ impl Node {
 
     /// RFC 5050 5.12: no signal came in time, or a hop does not take custody. The bundle leaves again, at once or later.
     fn leave_again(&mut self, now: Now, key: BundleKey, after: Option<Duration>) {
-        if self.held.state(key) != Some(State::Sent) || planted(Mutant::CustodyTimerIgnored) {
+        if self.held.state(key) != Some(State::Sent) {
             return;
         }
         self.held.advance(&mut self.outbox, key, Trigger::Woken);

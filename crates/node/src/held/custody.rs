@@ -6,7 +6,6 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::gateway::identity;
-use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS, StoreCommand, StoredBundle};
 use dhow_bundle::v6::{self, BundleFlags};
 use dhow_bundle::v7::forward::Custodian as NewCustodian;
@@ -171,7 +170,7 @@ impl Held {
     ) {
         let acceptance = self.custody.custody.handle_request(key, custodian);
         let mark = acceptance.and_then(|acceptance| acceptance.given.reserve);
-        if let Some(mark) = mark.filter(|_| !planted(Mutant::CustodyIdNotReserved)) {
+        if let Some(mark) = mark {
             let reservation = self.creation.reserve_mark(mark);
             out.store(StoreCommand::Reserve {
                 time: reservation.time,
@@ -219,7 +218,7 @@ impl Held {
         let has_custody = bundle.version == Version::V6.number()
             && flags.contains(BundleFlags::CUSTODY_REQUESTED)
             && !bundle.note.is_empty();
-        if has_custody && !planted(Mutant::CustodyForgottenAtStart) {
+        if has_custody {
             self.custody.recalled.push((key, bundle.note.clone()));
         }
         has_custody
@@ -272,7 +271,7 @@ impl Held {
                 && end_of(range) <= end_of(whole);
             is_of_it.then_some((key, whole))
         })?;
-        if planted(Mutant::CustodyOfFragment) || !is_success {
+        if !is_success {
             return Some(key);
         }
         self.custody.take_range(key, range, whole).then_some(key)
