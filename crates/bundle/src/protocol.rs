@@ -36,6 +36,18 @@ pub struct UdpPolicy {
     pub on_sent: OnSent,
 }
 
+/// The form of bundles on a TCP connection that carries them in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Framing {
+    /// STCP as it is deployed: the length in 32 bits in network order, then the bundle. Length 0 is a keep-alive.
+    #[default]
+    Stcp,
+    /// STCP as in draft-burleigh-dtn-stcp-00, section 3.2: a CBOR array of the length and a byte string.
+    StcpDraft,
+    /// MTCP (draft-ietf-dtn-mtcpcl-01): a CBOR byte string.
+    Mtcp,
+}
+
 /// The fate of a bundle that has left over a link without acknowledgments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnSent {
@@ -102,6 +114,33 @@ impl Protocol {
             // RFC 7242 7: the version has none of its own.
             Self::Tcpcl3 | Self::Udp(_) => false,
         }
+    }
+}
+
+impl Framing {
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stcp => "stcp",
+            Self::StcpDraft => "stcp-draft",
+            Self::Mtcp => "mtcp",
+        }
+    }
+
+    /// The longest bundle that it can carry, octets.
+    #[must_use]
+    pub const fn longest_octets(self) -> u64 {
+        match self {
+            Self::Stcp => 0xffff_ffff,
+            Self::StcpDraft | Self::Mtcp => u64::MAX,
+        }
+    }
+
+    /// Whether it has frames without a bundle, by which a sender shows that it is there.
+    #[must_use]
+    pub const fn has_keepalive(self) -> bool {
+        matches!(self, Self::Stcp)
     }
 }
 
