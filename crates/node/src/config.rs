@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 pub use dhow_bundle::RouterKind;
-pub use dhow_bundle::protocol::{OnSent, Protocol, UdpPolicy};
+pub use dhow_bundle::protocol::{Framing, OnSent, Protocol, StcpPolicy, UdpPolicy};
 
 use dhow_bundle::NodeId;
 use dhow_bundle::storage::REMOVED_BOUND;
@@ -155,6 +155,8 @@ pub enum Enabled {
 pub struct ListenerConfig {
     /// Policy of its sessions.
     pub policy: SessionPolicy,
+    /// The protocol that is spoken on its connections: the default answers either version of TCPCL. Over UDP there are none.
+    pub protocol: Protocol,
 }
 
 /// The checksum of a payload block (RFC 9171 4.2.1).
