@@ -5,6 +5,7 @@ use alloc::string::ToString;
 use bytes::Bytes;
 use dhow_bundle::{Instant, NodeId, Now};
 
+use super::Framing;
 use super::config::Config;
 use super::receiver::{Progress, Receiver};
 use super::sender::{Given, Sender};
@@ -96,6 +97,12 @@ impl Session {
             events: Events::default(),
             timers: Timers::new(now.monotonic),
         }
+    }
+
+    /// The form of its bundles.
+    #[must_use]
+    pub const fn framing(&self) -> Framing {
+        self.config.framing
     }
 
     /// The state of the session.

@@ -8,11 +8,11 @@ use dhow_bundle::{Instant, Now};
 use dhow_link::datagram::Limit;
 use dhow_link::stcp;
 use dhow_link::stream::{LinkCommand, LinkEvent};
-use dhow_link::tcpcl::Session;
+use dhow_link::tcpcl::{Session, Version};
 use dhow_link::{Batch, DatagramLink, Gather, StreamSession};
 
 use crate::adjacencies::datagrams::Datagrams;
-use crate::config::OnSent;
+use crate::config::{OnSent, Protocol, UdpPolicy};
 use crate::view::DatagramCounts;
 
 /// One of them.
@@ -47,6 +47,18 @@ impl Layer {
 
     pub(crate) const fn is_datagrams(&self) -> bool {
         matches!(self, Self::Datagrams(_))
+    }
+
+    /// Which it is, with default settings; of a connection that was accepted version 4 of TCPCL until the peer has said another.
+    pub(crate) fn protocol(&self) -> Protocol {
+        match self {
+            Self::Stream(session) => match session.version() {
+                Version::V3 => Protocol::Tcpcl3,
+                Version::V4 => Protocol::Tcpcl4,
+            },
+            Self::OneWay(it) => Protocol::framed(it.session.framing()),
+            Self::Datagrams(_) => Protocol::Udp(UdpPolicy::default()),
+        }
     }
 
     /// False where the last word on a transfer is that it has left, and where a bundle that is refused is sent no more.
