@@ -122,7 +122,7 @@ class Stcp(Workplace):
                 octets = read(connection, length)
                 self.assertIn(self.payload(5_000).read_bytes(), octets)
                 until(self, lambda: self.sender.metrics()["dhow_bundles_stored"] == 0)
-                # Who accepts says nothing: whatever comes is not of this protocol.
+                # The accepting side says nothing in this protocol.
                 connection.sendall(b"dtn!\x04\x00")
                 self.assertEqual(rest(connection), b"")
         until(self, lambda: "may speak another convergence layer" in self.sender.last_words(100))

@@ -120,7 +120,7 @@ pub enum DialTime {
     #[default]
     Always,
     /// Only during contacts of [`Config::contacts`] from this node to the peer that the link's policy names. A session that stands when
-    /// a contact ends is left to itself; over UDP it ends with the contact.
+    /// a contact ends is left to itself; where nobody acknowledges it ends with the contact.
     Contacts,
 }
 

@@ -50,7 +50,7 @@ impl Node {
         // it and each bundle in flight), and the store would refuse what is longer than the quota.
         policy.transfer_mru = policy.transfer_mru.min(self.config.quota_octets).max(1);
         let (layer, announced) = self.layer(now, tongue, link, &mut policy);
-        // Who brings bundles and says nothing of itself is nobody, unless policy names it.
+        // A peer that brings bundles and says nothing of itself is nobody, unless policy names it.
         let brings = link.is_none() && !layer.acknowledges();
         let mut neighbour = Neighbour::new(layer, (&policy, announced), link, now);
         if brings {

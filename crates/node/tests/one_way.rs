@@ -18,9 +18,9 @@ use dhow_bundle::{BundleBuilder, CreationTimestamp, DtnTime};
 use dhow_link::stream::DownReason;
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{
-    Config, Enabled, Framing, LinkId, ListenerId, OnSent, Protocol, Route, StcpPolicy,
+    Config, DialTime, Enabled, Framing, LinkId, ListenerId, OnSent, Protocol, Route, StcpPolicy,
 };
-use dhow_node::driver::{Event, Occurrence, Purpose, StreamId};
+use dhow_node::driver::{Carrier, Event, Occurrence, Purpose, StreamId};
 use world::World;
 use world::client::Client;
 
@@ -338,6 +338,40 @@ fn a_peer_that_talks_back_is_told_of_and_dialled_again() {
     world.settle();
     let view = &world.machines[0].node.as_ref().unwrap().links()[0];
     assert!(view.last_error.is_some(), "{view:?}");
+}
+
+#[test]
+fn nothing_is_given_to_the_socket_while_there_is_no_carrier_or_contact() {
+    let mut world = pair(Framing::Stcp, 13, |number, config| {
+        if number == 1 {
+            config.links[0].dial = DialTime::Contacts;
+            let contact = world::contact((1, 2), (10, 20));
+            config.contacts.insert(contact).unwrap();
+        }
+    });
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    let delivered = |world: &mut World| {
+        world.settle();
+        world.client(1, receiver).received.len()
+    };
+    offer(&mut world, 0, "ipn:2.42", &[10]);
+    assert_eq!(delivered(&mut world), 0);
+    world.pass(Duration::from_secs(11));
+    assert_eq!(delivered(&mut world), 1);
+    let link = LinkId(0);
+    let carrier = Carrier::Absent;
+    world.handle(0, Event::CarrierChanged { link, carrier });
+    world.settle();
+    offer(&mut world, 0, "ipn:2.42", &[20]);
+    assert_eq!((delivered(&mut world), stored(&world, 0)), (1, 1));
+    let carrier = Carrier::Present;
+    world.handle(0, Event::CarrierChanged { link, carrier });
+    world.pass(Duration::from_secs(2));
+    assert_eq!(delivered(&mut world), 2);
+    world.pass(Duration::from_secs(10));
+    world.settle();
+    offer(&mut world, 0, "ipn:2.42", &[30]);
+    assert_eq!((delivered(&mut world), stored(&world, 0)), (2, 1));
 }
 
 #[test]

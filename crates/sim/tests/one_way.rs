@@ -75,7 +75,7 @@ fn what_waits_for_a_contact_is_sent_in_it_and_what_its_end_cuts_may_be_lost() {
 
 #[test]
 fn nodes_that_crash_and_connections_that_are_reset_lose_no_more_than_was_on_its_way() {
-    let faults = "mean = \"2s\"\n[faults]\ncrash_every = \"40s\"\ncrash_down = \"3s\"\ncrash_at_flush = 0.01\nstall_every = \"30s\"\nstall_for = \"500ms\"\nreset_every = \"20s\"\nuntil = \"3min\"\n";
+    let faults = "mean = \"2s\"\n[faults]\ncrash_every = \"40s\"\ncrash_down = \"3s\"\ncrash_at_flush = 0.01\nstall_every = \"30s\"\nstall_for = \"500ms\"\nread_fails = 0.005\nreset_every = \"20s\"\nuntil = \"3min\"\n";
     let (mut all, mut crashes) = (0, 0);
     for seed in 0..12 {
         let protocol = PROTOCOLS[usize::try_from(seed % 3).unwrap()];
@@ -84,7 +84,7 @@ fn nodes_that_crash_and_connections_that_are_reset_lose_no_more_than_was_on_its_
         all += world.ledger().delivered;
     }
     assert!(crashes > 60, "{crashes}");
-    // What is written to a machine that is down is lost until its system finds out.
+    // Bundles that are written to a machine that is down are lost, until the sender finds out.
     assert!(all > 12 * 75, "{all} of 1440");
 }
 

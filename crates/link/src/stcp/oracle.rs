@@ -40,7 +40,7 @@ pub fn check_session(octets: &[u8]) -> usize {
     read
 }
 
-/// What a stream says, read as a whole.
+/// The bundles of a stream, read as a whole.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Reading {
     /// Bundles that are complete.
