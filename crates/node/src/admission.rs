@@ -256,7 +256,7 @@ impl Node {
             ));
         }
         if neighbour.policy.accept_relayed == Enabled::No
-            && source.node_id().as_ref() != neighbour.peer_id()
+            && source.node_id().as_ref() != neighbour.sender_id()
         {
             return Err(Refused::not_acceptable(
                 "this link takes bundles of its peer alone",

@@ -31,7 +31,7 @@ impl Node {
             if let Some(from) = self
                 .adjacencies
                 .neighbour(session)
-                .and_then(|it| it.peer_id().cloned())
+                .and_then(|it| it.sender_id().cloned())
             {
                 let Refused { reason, why } = refused;
                 self.outbox
@@ -133,7 +133,7 @@ impl Node {
         let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
-        let is_sent_once = neighbour.session.is_datagrams();
+        let is_sent_once = !neighbour.session.acknowledges();
         if let Some(Reception::Payload(mut incoming)) = neighbour.receptions.remove(&transfer) {
             self.held.append_gathered(&mut self.outbox, &mut incoming);
             match refused {

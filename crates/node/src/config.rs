@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 pub use dhow_bundle::RouterKind;
-pub use dhow_bundle::protocol::{OnSent, Protocol, UdpPolicy};
+pub use dhow_bundle::protocol::{Framing, OnSent, Protocol, StcpPolicy, UdpPolicy};
 
 use dhow_bundle::NodeId;
 use dhow_bundle::storage::REMOVED_BOUND;
@@ -148,7 +148,7 @@ pub enum DialTime {
     #[default]
     Always,
     /// Only during contacts of [`Config::contacts`] from this node to the peer that the link's policy names. A session that stands when
-    /// a contact ends is left to itself; over UDP it ends with the contact.
+    /// a contact ends is left to itself; where nobody acknowledges it ends with the contact.
     Contacts,
 }
 
@@ -183,6 +183,8 @@ pub enum Enabled {
 pub struct ListenerConfig {
     /// Policy of its sessions.
     pub policy: SessionPolicy,
+    /// The protocol that is spoken on its connections: the default answers either version of TCPCL. Over UDP there are none.
+    pub protocol: Protocol,
 }
 
 /// The checksum of a payload block (RFC 9171 4.2.1).

@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId, Now};
-use dhow_link::tcpcl::Session;
 
 use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::session_id::SessionId;
@@ -78,7 +77,7 @@ impl Node {
                         .and_then(|link| self.adjacencies.link(link))
                         .map(|link| link.config.name.clone()),
                     peer: parameters.peer.clone(),
-                    version: neighbour.session.session().map(Session::version),
+                    protocol: neighbour.session.protocol(),
                     secured: parameters.secured,
                     since: neighbour.since.unwrap_or(Instant::START),
                     bundles_sent: neighbour.bundles_sent,

@@ -43,6 +43,7 @@ mod inspection;
 #[cfg(any(test, feature = "testing"))]
 mod invariants;
 mod local;
+mod meeting;
 mod memory;
 mod node;
 mod operator;

@@ -55,7 +55,7 @@ impl Node {
                 if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
                     neighbour.bundles_received += 1;
                     neighbour.octets_received += octets;
-                    if let Some((id, from)) = id.zip(neighbour.peer_id().cloned()) {
+                    if let Some((id, from)) = id.zip(neighbour.sender_id().cloned()) {
                         self.outbox
                             .occurred(Occurrence::Received { id, from, octets });
                     }

@@ -4,10 +4,9 @@ use alloc::string::String;
 use core::fmt;
 
 use dhow_bundle::{BundleId, DtnTime, EndpointId, Instant, NodeId};
-use dhow_link::tcpcl::Version;
 
 use crate::api::seam::DeliveryFailureAction;
-use crate::config::{Enabled, Route, RouterKind};
+use crate::config::{Enabled, Protocol, Route, RouterKind};
 use crate::driver::StreamId;
 
 /// The state of a link.
@@ -98,8 +97,8 @@ pub struct SessionView {
     pub link: Option<String>,
     /// The neighbour.
     pub peer: NodeId,
-    /// The version of TCPCL that both sides speak; `None` over UDP.
-    pub version: Option<Version>,
+    /// The convergence layer that is spoken, with default settings.
+    pub protocol: Protocol,
     /// True under TLS.
     pub secured: bool,
     /// When it was established.

@@ -1,7 +1,6 @@
 //! The node's state for an operator, as JSON; field names are stable and carry their unit.
 
 use dhow_bundle::{Instant, Now};
-use dhow_link::tcpcl::Version;
 use dhow_node::Node;
 use dhow_node::api::seam::DeliveryFailureAction;
 use dhow_node::config::{Enabled, RouterKind};
@@ -204,11 +203,7 @@ impl SessionStatus {
             session: view.stream.0,
             link: view.link,
             peer: view.peer.to_string(),
-            protocol: match view.version {
-                Some(Version::V3) => "tcpcl3",
-                Some(Version::V4) => "tcpcl",
-                None => "udp",
-            },
+            protocol: view.protocol.name(),
             secured: view.secured,
             age_ms: millis(now.monotonic.since(view.since)),
             bundles_sent: view.bundles_sent,

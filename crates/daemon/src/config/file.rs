@@ -14,10 +14,10 @@ use super::address::split_address;
 use super::measure::read_measure;
 use super::memory::Memory;
 use super::policy::{read_patterns, read_policy};
+use super::protocol::{check_keys, protocol_of, read_protocol, settle, transport_of};
 use super::routing::{read_route, read_routing};
 use super::schema::SECTIONS;
 use super::sense::check_sense;
-use super::udp::{check_keys, protocol_of, read_udp, transport_of};
 use crate::machine::{disk_octets, memory_octets};
 use crate::measuring::MeasureSettings;
 use dhow_bundle::protocol::{Protocol, Transport};
@@ -207,9 +207,13 @@ impl NodeFile {
             .all("listen")
             .map(|entries| {
                 let (host, port) = read_address(&document, entries, "address")?;
-                let policy = read_policy(&document, entries, tls.as_ref(), &memory)?;
+                let mut policy = read_policy(&document, entries, tls.as_ref(), &memory)?;
+                let protocol = protocol_of(entries);
+                if let Protocol::Stcp(stcp) = protocol {
+                    settle(entries, stcp.framing, &mut policy);
+                }
                 Ok((
-                    ListenerConfig { policy },
+                    ListenerConfig { policy, protocol },
                     ListenSettings {
                         transport: transport_of(entries),
                         host,
@@ -421,11 +425,11 @@ fn read_link(
             "'backoff_min' must be at least 1ms and at most 'backoff_max'",
         ));
     }
-    let policy = read_policy(document, entries, tls, memory)?;
-    let protocol = match protocol_of(entries) {
-        Protocol::Udp(usual) => Protocol::Udp(read_udp(document, entries, usual)?),
-        protocol => protocol,
-    };
+    let mut policy = read_policy(document, entries, tls, memory)?;
+    let protocol = read_protocol(document, entries)?;
+    if let Protocol::Stcp(stcp) = protocol {
+        settle(entries, stcp.framing, &mut policy);
+    }
     if !protocol.has_tls() && policy.tls == Tls::Required {
         return Err(document
             .fault(

@@ -16,10 +16,10 @@ pub mod memory;
 mod moment;
 mod named_files;
 mod policy;
+pub mod protocol;
 mod routing;
 pub mod schema;
 mod sense;
-pub mod udp;
 
 pub use commented::write_commented;
 pub use dhow_document::FileError;
