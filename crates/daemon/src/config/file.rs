@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use dhow_bundle::NodeId;
 use dhow_node::config::{
-    Config, CustodyPolicy, DialTime, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports,
-    Tls,
+    Config, DialTime, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Tls,
 };
 use dhow_node::contacts::ContactTable;
 
 use super::address::split_address;
+use super::custody::read_custody;
 use super::measure::read_measure;
 use super::memory::Memory;
 use super::policy::{read_patterns, read_policy};
@@ -510,19 +510,6 @@ fn read_reports(entries: &Entries) -> Reports {
     }
 }
 
-fn read_custody(entries: &Entries) -> CustodyPolicy {
-    let enabled = |key: &str| match entries.is_true(key) {
-        true => Enabled::Yes,
-        false => Enabled::No,
-    };
-    CustodyPolicy {
-        accept: enabled("accept"),
-        aggregate: enabled("aggregate"),
-        delay_ms: millis(entries.duration("delay")),
-        retry_ms: millis(entries.duration("retry")),
-    }
-}
-
 /// The bundle processing control flag of a kind of status report (RFC 9171 4.2.3); 0 for no kind.
 #[must_use]
 pub fn report_flag(kind: &str) -> u64 {
@@ -556,7 +543,7 @@ pub(super) fn small<T: TryFrom<i64>>(entries: &Entries, key: &str) -> Option<T> 
         .and_then(|number| T::try_from(number).ok())
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

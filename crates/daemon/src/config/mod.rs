@@ -9,6 +9,7 @@
 pub mod address;
 pub mod commented;
 mod contacts;
+mod custody;
 pub mod effective;
 pub mod file;
 mod measure;

@@ -1,6 +1,7 @@
 //! The schema of the node file: every section and key, once.
 
 use super::contacts::{CONTACT, CONTACT_PLAN};
+use super::custody::SECTION as CUSTODY;
 use dhow_bundle::RouterKind;
 use dhow_bundle::protocol::{OnSent, Protocol};
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
@@ -581,37 +582,7 @@ pub const SECTIONS: &[Section] = &[
             ),
         ]],
     },
-    Section {
-        name: "custody",
-        occurs: Occurs::Once,
-        meaning: "Custody of bundles of version 6 that ask for it (RFC 5050 5.10): a custodian keeps a bundle until the next one says that it has it.",
-        groups: &[&[
-            with_default(
-                "accept",
-                Kind::Boolean,
-                "true",
-                "Whether this node becomes custodian. If not, such bundles are forwarded as they are.",
-            ),
-            with_default(
-                "aggregate",
-                Kind::Boolean,
-                "true",
-                "Whether bundles leave with a number of this custodian (custody transfer enhancement block), so that one signal may tell of many.",
-            ),
-            with_default(
-                "delay",
-                Kind::Duration,
-                "\"15s\"",
-                "How long an aggregate signal waits for other bundles to tell of.",
-            ),
-            with_default(
-                "retry",
-                Kind::Duration,
-                "\"30s\"",
-                "A bundle for which no signal came is sent again after this time, twice as long each time up to a day.",
-            ),
-        ]],
-    },
+    CUSTODY,
     Section {
         name: "echo",
         occurs: Occurs::Once,
