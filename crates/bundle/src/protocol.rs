@@ -14,6 +14,10 @@ pub enum Protocol {
     /// Bundles over UDP (RFC 7122, draft-ietf-dtn-udpcl-04), with the peer that the policy names. Nothing is acknowledged:
     /// a bundle is removed when its last datagram has left ([`OnSent`]), and may be lost.
     Udp(UdpPolicy),
+    /// Bundles one after the other over a TCP connection, from the side that dials to the side that accepts
+    /// (draft-burleigh-dtn-stcp-00, draft-ietf-dtn-mtcpcl-01), with the peer that the policy names. Nothing is acknowledged: a bundle is
+    /// removed when the socket has taken its last octet ([`OnSent`]), and may be lost.
+    Stcp(StcpPolicy),
 }
 
 /// The service below a convergence layer.
@@ -36,6 +40,27 @@ pub struct UdpPolicy {
     pub on_sent: OnSent,
 }
 
+/// The form of bundles on a TCP connection that carries them in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Framing {
+    /// STCP as it is deployed: the length in 32 bits in network order, then the bundle. Length 0 is a keep-alive.
+    #[default]
+    Stcp,
+    /// STCP as in draft-burleigh-dtn-stcp-00, section 3.2: a CBOR array of the length and a byte string.
+    StcpDraft,
+    /// MTCP (draft-ietf-dtn-mtcpcl-01): a CBOR byte string.
+    Mtcp,
+}
+
+/// The behaviour of a link over a connection in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StcpPolicy {
+    /// The form of bundles.
+    pub framing: Framing,
+    /// The fate of a bundle when the socket has taken its last octet.
+    pub on_sent: OnSent,
+}
+
 /// The fate of a bundle that has left over a link without acknowledgments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnSent {
@@ -48,11 +73,14 @@ pub enum OnSent {
 
 impl Protocol {
     /// All of them, with default settings.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 7] = [
         Self::Tcpcl4,
         Self::Tcpcl3,
         Self::Auto,
         Self::Udp(UdpPolicy::DEFAULT),
+        Self::framed(Framing::Stcp),
+        Self::framed(Framing::StcpDraft),
+        Self::framed(Framing::Mtcp),
     ];
 
     /// Their names, in the same order.
@@ -61,10 +89,29 @@ impl Protocol {
         Self::Tcpcl3.name(),
         Self::Auto.name(),
         Self::Udp(UdpPolicy::DEFAULT).name(),
+        Framing::Stcp.name(),
+        Framing::StcpDraft.name(),
+        Framing::Mtcp.name(),
     ];
 
-    /// The names that a listener's may have, one for each [`Transport`]: connections answer either version of TCPCL.
-    pub const LISTENERS: &[&str] = &[Self::Tcpcl4.name(), Self::Udp(UdpPolicy::DEFAULT).name()];
+    /// The names that a listener's may have: that of TCPCLv4 answers either version of TCPCL. All others have to be told, since their peers say
+    /// nothing by which one could be found out.
+    pub const LISTENERS: &[&str] = &[
+        Self::Tcpcl4.name(),
+        Self::Udp(UdpPolicy::DEFAULT).name(),
+        Framing::Stcp.name(),
+        Framing::StcpDraft.name(),
+        Framing::Mtcp.name(),
+    ];
+
+    /// Connections in one direction with this form of bundles, with default settings.
+    #[must_use]
+    pub const fn framed(framing: Framing) -> Self {
+        Self::Stcp(StcpPolicy {
+            framing,
+            on_sent: OnSent::Forget,
+        })
+    }
 
     /// Its name in files.
     #[must_use]
@@ -74,6 +121,7 @@ impl Protocol {
             Self::Tcpcl3 => "tcpcl3",
             Self::Auto => "auto",
             Self::Udp(_) => "udp",
+            Self::Stcp(policy) => policy.framing.name(),
         }
     }
 
@@ -89,7 +137,7 @@ impl Protocol {
     #[must_use]
     pub const fn transport(self) -> Transport {
         match self {
-            Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto => Transport::Tcp,
+            Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto | Self::Stcp(_) => Transport::Tcp,
             Self::Udp(_) => Transport::Udp,
         }
     }
@@ -101,7 +149,58 @@ impl Protocol {
             Self::Tcpcl4 | Self::Auto => true,
             // RFC 7242 7: the version has none of its own.
             Self::Tcpcl3 | Self::Udp(_) => false,
+            // The drafts leave it to management, and it is not offered.
+            Self::Stcp(_) => false,
         }
+    }
+
+    /// Whether bundles go to the side that was dialled alone, and each side that has some dials.
+    #[must_use]
+    pub const fn is_one_way(self) -> bool {
+        matches!(self, Self::Stcp(_))
+    }
+
+    /// Whether a peer says who it is; where it does not, a link names it.
+    #[must_use]
+    pub const fn tells_peer(self) -> bool {
+        matches!(self, Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto)
+    }
+
+    /// The fate of a bundle that has left, where nobody acknowledges it.
+    #[must_use]
+    pub const fn on_sent(self) -> Option<OnSent> {
+        match self {
+            Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto => None,
+            Self::Udp(policy) => Some(policy.on_sent),
+            Self::Stcp(policy) => Some(policy.on_sent),
+        }
+    }
+}
+
+impl Framing {
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stcp => "stcp",
+            Self::StcpDraft => "stcp-draft",
+            Self::Mtcp => "mtcp",
+        }
+    }
+
+    /// The longest bundle that it can carry, octets.
+    #[must_use]
+    pub const fn longest_octets(self) -> u64 {
+        match self {
+            Self::Stcp => 0xffff_ffff,
+            Self::StcpDraft | Self::Mtcp => u64::MAX,
+        }
+    }
+
+    /// Whether it has frames without a bundle, by which a sender shows that it is there.
+    #[must_use]
+    pub const fn has_keepalive(self) -> bool {
+        matches!(self, Self::Stcp)
     }
 }
 

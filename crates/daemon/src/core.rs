@@ -318,6 +318,11 @@ impl Core {
         });
     }
 
+    /// Whether a stream is asked for octets only when all that it gave is written.
+    pub fn counts_written(&self, stream: StreamId) -> bool {
+        self.state.borrow().node.counts_written(stream)
+    }
+
     /// Let connections be on threads of their own from now on.
     pub fn employ(&self, workers: Workers) {
         self.state.borrow_mut().workers = Some(workers);

@@ -12,8 +12,8 @@ use std::time::Duration;
 use dhow_bundle::protocol::Transport;
 use dhow_daemon::config::{NodeFile, file::DurabilitySetting, json_schema};
 use dhow_node::config::{
-    Config, Enabled, LinkConfig, OnSent, Protocol, ReadingPolicy, STORE_QUEUE_OCTETS_MOST,
-    SendOrder, Tls, UdpPolicy, WINDOW_OCTETS_MOST,
+    Config, Enabled, Framing, LinkConfig, OnSent, Protocol, ReadingPolicy, STORE_QUEUE_OCTETS_MOST,
+    SendOrder, StcpPolicy, Tls, UdpPolicy, WINDOW_OCTETS_MOST,
 };
 
 const NODE: &str = "[node]\nid = \"ipn:2.0\"\n";
@@ -174,11 +174,11 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}{link}protocol = \"tcpcl5\"\n"),
-            "node.toml:6: 'protocol' cannot be \"tcpcl5\" (one of \"tcpcl\", \"tcpcl3\", \"auto\", \"udp\")\nhint: for example: protocol = \"tcpcl\"",
+            "node.toml:6: 'protocol' cannot be \"tcpcl5\" (one of \"tcpcl\", \"tcpcl3\", \"auto\", \"udp\", \"stcp\", \"stcp-draft\", \"mtcp\")\nhint: for example: protocol = \"tcpcl\"",
         ),
         (
             format!("{NODE}[[listen]]\nprotocol = \"tcpcl3\"\n"),
-            "node.toml:4: 'protocol' cannot be \"tcpcl3\" (one of \"tcpcl\", \"udp\")\nhint: for example: protocol = \"tcpcl\"",
+            "node.toml:4: 'protocol' cannot be \"tcpcl3\" (one of \"tcpcl\", \"udp\", \"stcp\", \"stcp-draft\", \"mtcp\")\nhint: for example: protocol = \"tcpcl\"",
         ),
         (
             format!(
@@ -496,6 +496,71 @@ fn a_link_over_udp_has_a_peer_and_the_keys_that_mean_something() {
         refusal(&format!("{NODE}{listen}peer = \"ipn:3.0\"\n")),
         "node.toml:6: 'peer' means nothing over UDP\nhint: with protocol = \"udp\" there are: protocol, address, reading, relay, accept_sources"
     );
+}
+
+#[test]
+fn links_and_listeners_of_stcp_and_mtcp_have_the_keys_that_mean_something() {
+    let link = "[[link]]\nname = \"gamma\"\naddress = \"h:1\"\nprotocol = \"stcp\"\n";
+    let peer = "peer = \"ipn:3.0\"\n";
+    let listen = "[[listen]]\naddress = \"h:1\"\nprotocol = \"stcp\"\n";
+    for (name, framing, keepalive_s) in [
+        ("stcp", Framing::Stcp, 15),
+        ("stcp-draft", Framing::StcpDraft, 0),
+        ("mtcp", Framing::Mtcp, 0),
+    ] {
+        let text = format!("{NODE}{listen}{link}{peer}")
+            .replacen("h:1", "h:2", 1)
+            .replace("\"stcp\"", &format!("\"{name}\""));
+        let file = parse(&text);
+        let link = &file.node.links[0];
+        assert_eq!(link.protocol, Protocol::framed(framing));
+        assert_eq!(link.policy.keepalive_s, keepalive_s, "{name}");
+        assert_eq!(file.node.listeners[0].protocol, Protocol::framed(framing));
+        assert_eq!(file.dial[0].transport, Transport::Tcp);
+    }
+    let keep = "on_sent = \"keep\"\nkeepalive = \"5s\"\n";
+    let file = parse(&format!("{NODE}{link}{peer}{keep}"));
+    let on_sent = OnSent::Keep;
+    let framing = Framing::Stcp;
+    let policy = StcpPolicy { framing, on_sent };
+    assert_eq!(file.node.links[0].protocol, Protocol::Stcp(policy));
+    assert_eq!(file.node.links[0].policy.keepalive_s, 5);
+    let policy = "transfer_mru = \"1MiB\"\naccept_relayed = false\nconnections_per_address = 2\n";
+    let file = parse(&format!("{NODE}{listen}{peer}{policy}"));
+    let named = file.node.listeners[0].policy.peer.as_ref();
+    assert_eq!(named.map(ToString::to_string).as_deref(), Some("ipn:3.0"));
+    let of_links = "name, protocol, address, peer, on_sent, keepalive, enabled, dial, sessions, backoff_min, backoff_max, connect_timeout, path_check, stall_timeout, idle_timeout, answer_timeout, fragment, window, window_bundles, strip_checksum, order";
+    let of_listeners = "protocol, address, connections_per_address, peer, stall_timeout, transfer_mru, idle_timeout, answer_timeout, transfer_timeout, reading, accept_relayed, relay, accept_sources";
+    let mtcp = link.replace("stcp", "mtcp");
+    let without = of_links.replace(" keepalive,", "");
+    for (text, expected) in [
+        (
+            link.to_owned(),
+            "node.toml:6: a link with protocol = \"stcp\" needs a 'peer': nobody says there who it is\nhint: for example: peer = \"ipn:3.0\"".to_owned(),
+        ),
+        (
+            format!("{link}{peer}tls = \"required\"\n"),
+            format!("node.toml:8: 'tls' means nothing with protocol = \"stcp\"\nhint: with protocol = \"stcp\" there are: {of_links}"),
+        ),
+        (
+            format!("{link}{peer}rate = \"1Mbit\"\n"),
+            format!("node.toml:8: 'rate' means nothing with protocol = \"stcp\"\nhint: with protocol = \"stcp\" there are: {of_links}"),
+        ),
+        (
+            format!("{mtcp}{peer}keepalive = \"5s\"\n"),
+            format!("node.toml:8: 'keepalive' means nothing with protocol = \"mtcp\"\nhint: with protocol = \"mtcp\" there are: {without}"),
+        ),
+        (
+            format!("{listen}keepalive = \"5s\"\n"),
+            format!("node.toml:6: 'keepalive' means nothing with protocol = \"stcp\"\nhint: with protocol = \"stcp\" there are: {of_listeners}"),
+        ),
+        (
+            format!("{}on_sent = \"keep\"\n", link.replace("stcp", "tcpcl")),
+            "node.toml:7: 'on_sent' means nothing where peers acknowledge\nhint: remove it, or write protocol = \"udp\"".to_owned(),
+        ),
+    ] {
+        assert_eq!(refusal(&format!("{NODE}{text}")), expected);
+    }
 }
 
 #[test]

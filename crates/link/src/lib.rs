@@ -1,13 +1,14 @@
 //! Convergence-layer machines: octets and datagrams on one side, bundle transfers on the other, no I/O.
 //!
 //! This room never knows a socket, a clock, a route or a store. Start reading at [`stream`], the seam
-//! that every convergence layer over octet streams has, then at `tcpcl`; and at [`datagram`], the seam of
+//! that every convergence layer over octet streams has, then at [`tcpcl`] and [`stcp`]; and at [`datagram`], the seam of
 //! those over datagrams, then at [`udpcl`].
 #![no_std]
 
 extern crate alloc;
 
 pub mod datagram;
+pub mod stcp;
 pub mod stream;
 pub mod tcpcl;
 pub mod udpcl;

@@ -242,7 +242,7 @@ pub enum LinkEvent {
         transfer: TransferId,
     },
     /// All of an outgoing transfer has left, and nobody will ever say more: the peer may have nothing of it. Only of layers without
-    /// acknowledgments, which streams have.
+    /// acknowledgments.
     Sent {
         /// The transfer.
         transfer: TransferId,

@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::Path;
 
+use dhow_link::stcp;
 use dhow_link::tcpcl::{v3, v4};
 use dhow_link::udpcl;
 
@@ -32,6 +33,11 @@ fn no_file_of_the_corpus_breaks_a_session() {
 #[test]
 fn no_file_of_the_corpus_breaks_a_session_of_version_3() {
     replay("tcpcl_v3_session", v3::oracle::check_session);
+}
+
+#[test]
+fn no_file_of_the_corpus_breaks_a_session_in_one_direction() {
+    replay("stcp_session", stcp::oracle::check_session);
 }
 
 #[test]

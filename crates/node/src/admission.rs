@@ -77,6 +77,7 @@ impl Node {
                 && self.meet_copy(now, key, (hops, counted))? == Copy::Held
             {
                 self.forwarding.copy_known(&self.adjacencies, key, session);
+                self.tell_redundant(now, Some(key), header);
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
@@ -88,6 +89,7 @@ impl Node {
                     && !planted(Mutant::FragmentOfDeliveredTaken)
                     && has_whole())
             {
+                self.tell_redundant(now, None, header);
                 self.duplicate(id);
                 return Ok(Admission::Known);
             }
@@ -103,6 +105,7 @@ impl Node {
             }) = recollection
             {
                 if was_never_here(counted, then) {
+                    self.tell_redundant(now, None, header);
                     self.duplicate(id);
                     return Ok(Admission::Known);
                 }
@@ -171,7 +174,9 @@ impl Node {
             returns,
             hops,
         };
-        Ok(Admission::New(self.held.bundles_mut().insert(entry)))
+        let key = self.held.bundles_mut().insert(entry);
+        self.take_custody(key, header);
+        Ok(Admission::New(key))
     }
 
     fn duplicate(&mut self, id: dhow_bundle::BundleId) {
@@ -258,7 +263,7 @@ impl Node {
             ));
         }
         if neighbour.policy.accept_relayed == Enabled::No
-            && source.node_id().as_ref() != neighbour.peer_id()
+            && source.node_id().as_ref() != neighbour.sender_id()
         {
             return Err(Refused::not_acceptable(
                 "this link takes bundles of its peer alone",

@@ -31,7 +31,7 @@ impl Node {
             if let Some(from) = self
                 .adjacencies
                 .neighbour(session)
-                .and_then(|it| it.peer_id().cloned())
+                .and_then(|it| it.sender_id().cloned())
             {
                 let Refused { reason, why } = refused;
                 self.outbox
@@ -55,6 +55,7 @@ impl Node {
         self.forwarding
             .drop_cut_through(&mut self.adjacencies, &mut self.attention, now, key);
         self.drop_reactive(now, key);
+        self.held.custody_mut().removed(key);
         self.held.end_arrival(key);
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);
         if let Some(entry) = self.held.entry_mut(key) {
@@ -132,7 +133,7 @@ impl Node {
         let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
-        let is_sent_once = neighbour.session.is_datagrams();
+        let is_sent_once = !neighbour.session.acknowledges();
         if let Some(Reception::Payload(mut incoming)) = neighbour.receptions.remove(&transfer) {
             self.held.append_gathered(&mut self.outbox, &mut incoming);
             match refused {

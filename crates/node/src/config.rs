@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 pub use dhow_bundle::RouterKind;
 pub use dhow_bundle::gateway::AgeDialect;
-pub use dhow_bundle::protocol::{OnSent, Protocol, UdpPolicy};
+pub use dhow_bundle::protocol::{Framing, OnSent, Protocol, StcpPolicy, UdpPolicy};
 
 use dhow_bundle::storage::REMOVED_BOUND;
 use dhow_bundle::{NodeId, Version};
@@ -50,6 +50,8 @@ pub struct Config {
     pub payload_checksum: PayloadChecksum,
     /// Lifetime of bundles whose sender names none, milliseconds.
     pub default_lifetime_ms: u64,
+    /// Custody of bundles of version 6.
+    pub custody: CustodyPolicy,
     /// Identities of removed bundles that are remembered until they expire.
     pub removed_bound: usize,
     /// Seed of all entropy in the node.
@@ -79,8 +81,34 @@ impl Config {
             perf_sources: Vec::new(),
             payload_checksum: PayloadChecksum::default(),
             default_lifetime_ms: 86_400_000,
+            custody: CustodyPolicy::default(),
             removed_bound: REMOVED_BOUND,
             seed: 0,
+        }
+    }
+}
+
+/// Custody of bundles of version 6 that ask for it (RFC 5050 5.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CustodyPolicy {
+    /// Whether this node becomes their custodian.
+    pub accept: Enabled,
+    /// Whether bundles leave with a number of this node, so that a signal may tell of many (aggregate custody signals). Programs that take
+    /// the block with the number for the age of a bundle (IBR-DTN, DTN2) want none.
+    pub aggregate: Enabled,
+    /// The time that a signal waits for other bundles to tell of, milliseconds (default 15,000).
+    pub delay_ms: u64,
+    /// The time after which a bundle is sent again for which no signal came, milliseconds, twice as long each time (default 30,000).
+    pub retry_ms: u64,
+}
+
+impl Default for CustodyPolicy {
+    fn default() -> Self {
+        Self {
+            accept: Enabled::Yes,
+            aggregate: Enabled::Yes,
+            delay_ms: 15_000,
+            retry_ms: 30_000,
         }
     }
 }
@@ -121,7 +149,7 @@ pub enum DialTime {
     #[default]
     Always,
     /// Only during contacts of [`Config::contacts`] from this node to the peer that the link's policy names. A session that stands when
-    /// a contact ends is left to itself; over UDP it ends with the contact.
+    /// a contact ends is left to itself; where nobody acknowledges it ends with the contact.
     Contacts,
 }
 
@@ -156,6 +184,8 @@ pub enum Enabled {
 pub struct ListenerConfig {
     /// Policy of its sessions.
     pub policy: SessionPolicy,
+    /// The protocol that is spoken on its connections: the default answers either version of TCPCL. Over UDP there are none.
+    pub protocol: Protocol,
 }
 
 /// The checksum of a payload block (RFC 9171 4.2.1).

@@ -25,7 +25,7 @@ impl Node {
             .entry(key)
             .map(|entry| self.held.endpoints().id(entry.destination()));
         let acknowledges = self.adjacencies.neighbour(session);
-        let acknowledges = acknowledges.is_some_and(|it| !it.session.is_datagrams());
+        let acknowledges = acknowledges.is_some_and(|it| it.session.acknowledges());
         let is_there = acknowledges && destination.is_some_and(|it| it.node_id() == peer);
         if is_there {
             self.forwarding.end_copies(key);

@@ -198,6 +198,17 @@ impl Node {
         self.divert(now, key, 0);
     }
 
+    /// Whether this node is custodian of a bundle that has left over a session, until a signal comes: in version 7 nobody sends one, so custody
+    /// ends with the crossing.
+    pub(crate) fn stays_in_custody(&self, session: SessionId, key: BundleKey) -> bool {
+        let version = self.held.entry(key).map(|entry| entry.version());
+        let neighbour = self.adjacencies.neighbour(session);
+        let has_crossed = neighbour
+            .zip(version)
+            .is_some_and(|(neighbour, version)| !neighbour.speaks(version));
+        self.held.custody().has(key) && !has_crossed
+    }
+
     /// Note, count and tell that a bundle has no form in the version that a session's neighbour speaks.
     pub(crate) fn refuse_crossing(
         &mut self,

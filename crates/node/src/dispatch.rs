@@ -4,7 +4,7 @@ use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{FragmentRange, Now};
+use dhow_bundle::{BundleFlags, FragmentRange, Now, Version};
 
 use crate::held::bundles::{Entry, Identity, Removal};
 use crate::held::reassembly::UnitId;
@@ -87,7 +87,7 @@ impl Node {
     /// A whole application data unit is at its destination.
     pub(crate) fn arrive(&mut self, now: Now, key: BundleKey, locality: Locality) {
         match locality {
-            Locality::Administrative => self.delivered(now, key),
+            Locality::Administrative => self.administer(now, key),
             Locality::Echo => self.echo(now, key),
             Locality::Perf => self.measure(now, key),
             Locality::Routing => self.take_advert(now, key),
@@ -104,6 +104,19 @@ impl Node {
                     );
                 }
             }
+        }
+    }
+
+    /// A bundle is for the node itself: records of version 6 may be custody signals.
+    fn administer(&mut self, now: Now, key: BundleKey) {
+        let entry = self.held.entry(key);
+        let is_record = entry.is_some_and(|entry| {
+            let flags = BundleFlags::from_bits(entry.flags());
+            entry.version() == Version::V6 && flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
+        });
+        match is_record {
+            true => self.take_record(now, key),
+            false => self.delivered(now, key),
         }
     }
 

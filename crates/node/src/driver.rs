@@ -249,7 +249,8 @@ pub enum Action {
         /// The stream.
         stream: StreamId,
     },
-    /// A stream has octets to write: call `poll_octets`, or, of a link over UDP, `poll_datagrams`, until it gives none.
+    /// A stream has octets to write: call `poll_octets`, or, of a link over UDP, `poll_datagrams`, until it gives none. Where
+    /// [`Node::counts_written`](crate::Node::counts_written), only once all that it gave before is written.
     Flush {
         /// The stream.
         stream: StreamId,
@@ -305,8 +306,8 @@ pub enum OperatorRefusal {
     /// No more links are made in this run.
     #[error("{0} links have been made, no more are in this run")]
     TooManyLinks(usize),
-    /// A neighbour by datagrams needs its node ID.
-    #[error("'{0}' speaks UDP, over which a peer does not tell its node ID")]
+    /// A neighbour that does not say who it is needs its node ID.
+    #[error("the protocol of '{0}' is one in which a peer does not tell its node ID")]
     NoPeer(String),
     /// The configuration has the link.
     #[error("link '{0}' is configured")]

@@ -54,6 +54,7 @@ impl Node {
         }
         match self.forwarding.copies().router(key) {
             Some(_) => self.copy_given(now, session, key),
+            None if self.stays_in_custody(session, key) => self.await_signal(now, key),
             None if self.forwarding.keeps_sent(&self.adjacencies, session) => {
                 self.stay(now, session, key)
             }

@@ -77,6 +77,7 @@ impl Node {
             complete: false,
             failed: None,
         };
+        self.held.custody_mut().cut(key);
         self.forwarding.begin_split(key, session, split);
     }
 

@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId, Now};
-use dhow_link::tcpcl::Session;
 
 use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::session_id::SessionId;
@@ -78,7 +77,7 @@ impl Node {
                         .and_then(|link| self.adjacencies.link(link))
                         .map(|link| link.config.name.clone()),
                     peer: parameters.peer.clone(),
-                    version: neighbour.session.session().map(Session::version),
+                    protocol: neighbour.session.protocol(),
                     secured: parameters.secured,
                     since: neighbour.since.unwrap_or(Instant::START),
                     bundles_sent: neighbour.bundles_sent,
@@ -268,7 +267,7 @@ impl Node {
         let stored = self.held.bundles().iter_from(from);
         stored
             .filter(|(_, entry)| is_stored(entry))
-            .map(move |(key, entry)| (key, self.bundle_view(now, entry)))
+            .map(move |(key, entry)| (key, self.bundle_view(now, key, entry)))
     }
 
     /// When a bundle was received, by the wall clock as it goes now.
@@ -280,9 +279,11 @@ impl Node {
         }
     }
 
-    fn bundle_view(&self, now: Now, entry: &Entry) -> BundleView {
+    fn bundle_view(&self, now: Now, key: BundleKey, entry: &Entry) -> BundleView {
         BundleView {
             id: self.held.bundle_id(entry),
+            version: entry.version(),
+            is_custodian: self.held.custody().has(key),
             destination: self.held.endpoints().id(entry.destination()).clone(),
             octets: entry.octets(),
             payload_octets: entry.payload_octets(),
@@ -292,7 +293,10 @@ impl Node {
                 .previous()
                 .map(|index| self.held.endpoints().id(index).clone()),
             in_flight: entry.state() == State::InFlight,
-            state: state_of(entry),
+            state: match state_of(entry) {
+                BundleState::Sent if self.held.custody().has(key) => BundleState::AwaitingSignal,
+                state => state,
+            },
         }
     }
 

@@ -118,6 +118,7 @@ impl Node {
                     "never wakes".into()
                 })?;
             }
+            State::Sent if self.held.custody().awaits_signal(key) => {}
             State::Sent => expect(self.forwarding.is_sent(&self.held, key), || {
                 "has not left".into()
             })?,
@@ -154,7 +155,8 @@ impl Node {
             PendingRead::Send { key, .. }
             | PendingRead::Echo { key }
             | PendingRead::Perf { key, .. }
-            | PendingRead::Advert { key } => Some(*key),
+            | PendingRead::Advert { key }
+            | PendingRead::Record { key } => Some(*key),
             PendingRead::Fragment { .. } => None,
         });
         let sessions = self

@@ -26,6 +26,7 @@ mod copies;
 mod crossing;
 #[doc(hidden)]
 pub mod custody;
+mod custody_transfer;
 mod cut_through;
 mod deletion;
 mod delivering;
@@ -43,6 +44,7 @@ mod inspection;
 #[cfg(any(test, feature = "testing"))]
 mod invariants;
 mod local;
+mod meeting;
 mod memory;
 mod node;
 mod operator;

@@ -5,7 +5,7 @@
 //! `streams` and `conversations` (connections, datagrams), `paths` (whether they still carry anything), `reception`, `admission` and `breaking_off`
 //! (bundles coming in), `reactive` (the part that is kept of one that broke off), `stored` (answers of the store), `transmission` (bundles made here), `recovery` (what a restart
 //! found), `sending` (bundles going out), `outcomes` (how their transfers end), `fragmentation`, `cut_through` (those that still come in), `before_sync` (those that
-//! are not durable yet), `returning`, `copies` (those of which several neighbours get one), `forwarded`, `dispatch` (where a stored bundle goes), `delivery`,
+//! are not durable yet), `returning`, `copies` (those of which several neighbours get one), `custody_transfer` (those that a custodian keeps), `forwarded`, `dispatch` (where a stored bundle goes), `delivery`,
 //! `echo`, `perf`, `retries`, `deletion` (how a bundle ends), `reports`, `collection` and `collected` (status reports), `adverts` (of routers to each other), `originated` (bundles that the node
 //! makes for itself), `reservation` (room), `operator`.
 
@@ -127,7 +127,9 @@ impl Node {
         match event {
             Event::Recovered { bundle, extents } => {
                 let key = self.held.recover(now, &bundle, extents);
-                self.forwarding.recall(key, bundle.note);
+                if !self.held.recall_custody(key, &bundle) {
+                    self.forwarding.recall(key, bundle.note);
+                }
             }
             Event::Opened {
                 reserved_time,
@@ -137,6 +139,7 @@ impl Node {
                 self.held
                     .creation_mut()
                     .resume(reserved_time, reserved_sequence);
+                self.held.recover_custody(now.monotonic, reserved_sequence);
                 self.finish_recovery(now, removed);
             }
             Event::Store(event) => self.handle_store(now, event),
@@ -236,6 +239,7 @@ impl Node {
             if self.forwarding.has_adverts() {
                 self.send_adverts(now);
             }
+            self.attend_custody(now);
             self.write_reports(now);
             while self.outbox.has_turn_left()
                 && let Some(endpoint) = self.delivery.next_endpoint()
@@ -302,7 +306,8 @@ impl Node {
         let reports = self.reporting.collections.due();
         let adjacencies = self.adjacencies.poll_timeout();
         let perf = self.services.perf.due();
-        [held, timeout, adjacencies, reports, perf]
+        let custody = self.held.custody().value().poll_timeout();
+        [held, timeout, adjacencies, reports, perf, custody]
             .into_iter()
             .flatten()
             .min()
@@ -324,7 +329,9 @@ impl Node {
             // A copy more after a restart does no harm: the neighbour knows it for one.
             StoreEvent::Noted { .. } => {}
             StoreEvent::Reserved { time, sequence } => {
-                self.held.creation_mut().confirm(time, sequence)
+                self.held.creation_mut().confirm(time, sequence);
+                let custody = self.held.custody_mut().value_mut();
+                custody.confirm_reservation(sequence);
             }
             StoreEvent::Relocated { key, extents } => {
                 self.held.relocated(&mut self.outbox, key, extents)
@@ -367,9 +374,12 @@ impl Node {
 fn stored(read: Option<&PendingRead>) -> Stored {
     match read {
         Some(PendingRead::Send { .. }) => Stored::Bundle,
-        Some(PendingRead::Echo { .. } | PendingRead::Perf { .. } | PendingRead::Advert { .. }) => {
-            Stored::Own
-        }
+        Some(
+            PendingRead::Echo { .. }
+            | PendingRead::Perf { .. }
+            | PendingRead::Advert { .. }
+            | PendingRead::Record { .. },
+        ) => Stored::Own,
         Some(PendingRead::Fragment { .. }) | None => Stored::Payload,
     }
 }

@@ -32,6 +32,7 @@ impl Node {
         };
         let if_lost = core::mem::replace(&mut neighbour.if_lost, IfLost::Keep);
         let link = neighbour.link;
+        let acknowledges = neighbour.session.acknowledges();
         let lost = match path {
             Path::Open => false,
             Path::Lost | Path::Dark => true,
@@ -50,7 +51,12 @@ impl Node {
                 // once a second, so that the path is found late when it is back. A carrier that is gone for
                 // moments only is waited for.
                 let hopeless = path == Path::Dark && if_lost == IfLost::Keep;
-                if hopeless || self.adjacencies.has_all_sessions(link) {
+                if !acknowledges {
+                    // Octets that its socket has may still arrive; those that it would take from now on need not be at stake.
+                    self.adjacencies
+                        .terminate(&mut self.attention, now, session);
+                    self.attend_all(now);
+                } else if hopeless || self.adjacencies.has_all_sessions(link) {
                     self.cut(now, session);
                 }
             }

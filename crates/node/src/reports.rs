@@ -14,6 +14,8 @@ use crate::node::Node;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ReportKind {
     Received,
+    /// This node became its custodian (RFC 5050 5.10): of bundles of version 6 alone.
+    Accepted,
     Forwarded,
     Delivered,
     Deleted,
@@ -24,6 +26,7 @@ impl ReportKind {
     pub(crate) fn flag(self) -> BundleFlags {
         match self {
             Self::Received => BundleFlags::REPORT_RECEPTION,
+            Self::Accepted => BundleFlags::from_bits(v6::BundleFlags::REPORT_CUSTODY.bits()),
             Self::Forwarded => BundleFlags::REPORT_FORWARDING,
             Self::Delivered => BundleFlags::REPORT_DELIVERY,
             Self::Deleted => BundleFlags::REPORT_DELETION,
@@ -32,7 +35,8 @@ impl ReportKind {
 
     pub(crate) fn status(self) -> Status {
         match self {
-            Self::Received => Status::Received,
+            // Version 7 has no word for custody: a report of it is of version 6.
+            Self::Received | Self::Accepted => Status::Received,
             Self::Forwarded => Status::Forwarded,
             Self::Delivered => Status::Delivered,
             Self::Deleted => Status::Deleted,
@@ -250,7 +254,7 @@ impl Node {
             reason: reason_v6(reason),
             times: [
                 time(ReportKind::Received),
-                None,
+                time(ReportKind::Accepted),
                 time(ReportKind::Forwarded),
                 time(ReportKind::Delivered),
                 time(ReportKind::Deleted),

@@ -56,6 +56,8 @@ pub(crate) enum PendingRead {
     Perf { key: BundleKey, at: Instant },
     /// The payload of an advert.
     Advert { key: BundleKey },
+    /// An administrative record of version 6.
+    Record { key: BundleKey },
 }
 
 impl Node {
@@ -189,6 +191,7 @@ impl Node {
             }
             (PendingRead::Perf { key, at }, Some(octets)) => self.measured(now, key, at, &octets),
             (PendingRead::Advert { key }, Some(octets)) => self.hear(now, key, &octets),
+            (PendingRead::Record { key }, Some(octets)) => self.hear_record(now, key, &octets),
             (PendingRead::Send { session, key }, None) => {
                 let octets = self.held.entry(key).map_or(0, |entry| entry.octets());
                 self.adjacencies.discharge(session, octets);
@@ -208,7 +211,8 @@ impl Node {
             (
                 PendingRead::Echo { key }
                 | PendingRead::Perf { key, .. }
-                | PendingRead::Advert { key },
+                | PendingRead::Advert { key }
+                | PendingRead::Record { key },
                 None,
             ) => {
                 self.retry_after(now, key, RETRANSMIT_RETRY);

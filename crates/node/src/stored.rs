@@ -26,6 +26,7 @@ impl Node {
                 .backlog_mut()
                 .settle(arrival.origin, arrival.waiting());
         }
+        let takes_custody = self.held.custody_mut().stored(now.monotonic, key);
         let is_part = matches!(&arrival, Some(it) if it.origin == Origin::ReactiveFragment);
         match is_part {
             true => self
@@ -54,7 +55,7 @@ impl Node {
                 if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
                     neighbour.bundles_received += 1;
                     neighbour.octets_received += octets;
-                    if let Some((id, from)) = id.zip(neighbour.peer_id().cloned()) {
+                    if let Some((id, from)) = id.zip(neighbour.sender_id().cloned()) {
                         self.outbox
                             .occurred(Occurrence::Received { id, from, octets });
                     }
@@ -69,6 +70,9 @@ impl Node {
                 );
                 if let Some(subject) = subject {
                     self.report(now, &subject, ReportKind::Received, 0);
+                }
+                if takes_custody {
+                    self.report_custody(now, key);
                 }
             }
             Some(Origin::Client { stream, request }) => {
@@ -130,6 +134,7 @@ impl Node {
             StoreRefusal::Gaps => "octets of it are missing".into(),
         };
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);
+        self.held.custody_mut().removed(key);
         self.forwarding.forget_acknowledged(key);
         if self.orphan(now, key, arrival.origin) {
             return;

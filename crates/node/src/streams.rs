@@ -1,102 +1,24 @@
 //! Connections: what a driver opened or accepted, what speaks on them, and their timers.
 
-use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use dhow_bundle::Now;
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::{EndpointId, Now};
 use dhow_link::stream::{DownReason, LinkCommand, LinkEvent, PeerIdentities};
-use dhow_link::tcpcl::Session;
 use dhow_link::{Gather, StreamSession};
 
-use crate::adjacencies::datagrams::Datagrams;
-use crate::adjacencies::layer::Layer;
-use crate::adjacencies::links::{self, Tongue, Welcome};
-use crate::adjacencies::neighbour::{Neighbour, session_config};
+use crate::adjacencies::links;
 use crate::adjacencies::session_id::SessionId;
 use crate::api::ClientSession;
 use crate::api::seam::{ClientCommand, ClientEvent};
-use crate::config::{Enabled, ListenerConfig, ListenerId, UdpPolicy};
 use crate::delivery::client::Client;
-use crate::driver::{Action, Occurrence, Purpose, StreamId};
+use crate::driver::{Action, Occurrence, StreamId};
 use crate::node::{Node, Stage};
 use crate::routing::{Contact, Hop};
 
 impl Node {
-    /// A neighbour's connection is there, or an address from which datagrams may come.
-    pub(crate) fn meet(&mut self, now: Now, stream: StreamId, purpose: &Purpose) {
-        let session = SessionId::over(stream);
-        let (tongue, link, mut policy) = match *purpose {
-            Purpose::Dialled { link: id } => {
-                let Some(link) = self.adjacencies.link_mut(id) else {
-                    return;
-                };
-                let policy = link.config.policy.clone();
-                if link.connected(session) == Welcome::Surplus {
-                    self.outbox.act(Action::Abort { stream });
-                    self.outbox.act(Action::Close { stream });
-                    return;
-                }
-                (Some(link.tongue()), Some(id), policy)
-            }
-            Purpose::Accepted { listener } | Purpose::Heard { listener } => {
-                let Some(listener) = self.listener(listener) else {
-                    return;
-                };
-                let is_heard = matches!(purpose, Purpose::Heard { .. });
-                let tongue = is_heard.then(|| Tongue::Udp(UdpPolicy::default()));
-                (tongue, None, listener.policy.clone())
-            }
-            Purpose::Client => return,
-        };
-        // RFC 9174 4.6: the largest transfer that can be taken. Peers make room for it (HDTN: 48 octets for each segment of
-        // it and each bundle in flight), and the store would refuse what is longer than the quota.
-        policy.transfer_mru = policy.transfer_mru.min(self.config.quota_octets).max(1);
-        let announced = self.held.announced_mru(&self.config, policy.transfer_mru);
-        let layer = match tongue {
-            Some(Tongue::Udp(udp)) => {
-                // Nobody takes back what has left, so none leaves before it is durable here.
-                policy.cut_through = Enabled::No;
-                let seed = self.random.next();
-                // Nobody is known by an address alone.
-                let peer = link.and(policy.peer.clone());
-                let mut link = Datagrams::new(udp, peer, seed, now);
-                link.translate_all(now);
-                Layer::Datagrams(Box::new(link))
-            }
-            tcpcl => {
-                let mut config =
-                    session_config(self.held.endpoints().local().node_id().clone(), &policy);
-                config.transfer_mru = announced;
-                Layer::Stream(Box::new(match tcpcl {
-                    Some(Tongue::Tcpcl(version)) => Session::dial(version, config, now),
-                    _ => Session::accept(config, now),
-                }))
-            }
-        };
-        let mut neighbour = Neighbour::new(layer, (&policy, announced), link, now);
-        if let Purpose::Heard { .. } = purpose {
-            neighbour.peer = Some(self.held.endpoints_mut().acquire(&EndpointId::Null));
-        }
-        self.adjacencies.welcome(session, neighbour);
-        self.attention.attend(stream);
-        self.attend_all(now);
-        self.adjacencies.watch_paths(now);
-        if let Some(link) = link {
-            self.adjacencies.stop_dialling(&mut self.outbox, link);
-        }
-        // The operator or the shutdown was quicker than the connection.
-        let unwanted = link
-            .and_then(|link| self.adjacencies.link(link))
-            .is_some_and(|link| link.enabled == Enabled::No);
-        if unwanted || self.stage == Stage::ShuttingDown {
-            self.adjacencies
-                .terminate(&mut self.attention, now, session);
-        }
-    }
-
     /// An application's connection is there.
     pub(crate) fn welcome(&mut self, stream: StreamId) {
         let session = ClientSession::new(self.held.endpoints().local().node_id().clone())
@@ -213,6 +135,14 @@ impl Node {
     pub fn may_have_octets(&self, stream: StreamId) -> bool {
         let neighbour = self.adjacencies.neighbour(SessionId::over(stream));
         neighbour.is_none_or(|neighbour| neighbour.session.may_have_octets())
+    }
+
+    /// True where a stream's octets are known to be written when `poll_octets` is called again: nobody acknowledges them, and a bundle is let go of
+    /// then. The driver calls it only when all that it was given is written.
+    #[must_use]
+    pub fn counts_written(&self, stream: StreamId) -> bool {
+        let neighbour = self.adjacencies.neighbour(SessionId::over(stream));
+        neighbour.is_some_and(|neighbour| neighbour.session.counts_written())
     }
 
     /// False while a stream's octets should stay in its socket: the store is behind, or the session has
@@ -445,6 +375,7 @@ impl Node {
             neighbour.peer_id().cloned(),
         );
         let tcpcl = neighbour.session.session();
+        let is_one_way = neighbour.session.counts_written();
         let spoken = tcpcl.map(|tcpcl| (tcpcl.version(), tcpcl.peer_version()));
         let transfers: Vec<_> = neighbour.receptions.keys().copied().collect();
         for transfer in transfers {
@@ -458,8 +389,10 @@ impl Node {
             Some((version, answered)) => links::told(version, answered, &reason),
             None => reason.to_string(),
         };
-        // A stranger had no session.
-        if spoken.is_some() || since.is_some() {
+        // A stranger had no session; that a connection on which it brings bundles ends in order is no news.
+        let is_in_order = matches!(reason, DownReason::Disconnected | DownReason::Terminated(_));
+        let is_news = is_one_way && !is_in_order;
+        if spoken.is_some() || since.is_some() || is_news {
             self.outbox.occurred(Occurrence::SessionDown {
                 stream: session.stream(),
                 link,
@@ -536,10 +469,5 @@ impl Node {
         (self.adjacencies.count() == 0)
             && self.held.backlog().octets() == 0
             && self.held.arrivals().is_empty()
-    }
-
-    fn listener(&self, ListenerId(id): ListenerId) -> Option<&ListenerConfig> {
-        let id = usize::try_from(id).ok()?;
-        self.config.listeners.get(id)
     }
 }

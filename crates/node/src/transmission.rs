@@ -238,6 +238,14 @@ impl Node {
             [header_octets, payload_octets, total],
             prepared.announces,
         );
+        let flags = v6::BundleFlags::from_bits(prepared.primary.flags.bits());
+        if prepared.asked.version == Version::V6
+            && flags.contains(v6::BundleFlags::CUSTODY_REQUESTED)
+            && self.forwarding.router_of(&self.held, key).is_none()
+        {
+            // RFC 5050 5.2: the source is the first custodian.
+            self.held.begin_custody(&mut self.outbox, key, None);
+        }
         preparation.prepared = Some(prepared);
         Ok((key, crc))
     }

@@ -4,10 +4,9 @@ use alloc::string::String;
 use core::fmt;
 
 use dhow_bundle::{BundleId, DtnTime, EndpointId, Instant, NodeId};
-use dhow_link::tcpcl::Version;
 
 use crate::api::seam::DeliveryFailureAction;
-use crate::config::{Enabled, Route, RouterKind};
+use crate::config::{Enabled, Protocol, Route, RouterKind};
 use crate::driver::StreamId;
 
 /// The state of a link.
@@ -36,6 +35,8 @@ pub enum BundleState {
     AwaitingRetry,
     /// It has left over a link that promises nothing, and is kept until it expires.
     Sent,
+    /// The next hop has it, and this node is its custodian until a signal says who is.
+    AwaitingSignal,
     /// A fragment that waits for the others.
     Reassembling,
     /// Its octets are damaged on disk: neither sent nor delivered.
@@ -43,13 +44,14 @@ pub enum BundleState {
 }
 
 impl fmt::Display for BundleState {
-    /// `waiting`, `in_flight`, `resting`, `sent`, `reassembling`, `damaged`.
+    /// `waiting`, `in_flight`, `resting`, `sent`, `awaiting_signal`, `reassembling`, `damaged`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Waiting => "waiting",
             Self::InFlight => "in_flight",
             Self::AwaitingRetry => "resting",
             Self::Sent => "sent",
+            Self::AwaitingSignal => "awaiting_signal",
             Self::Reassembling => "reassembling",
             Self::Damaged => "damaged",
         })
@@ -95,8 +97,8 @@ pub struct SessionView {
     pub link: Option<String>,
     /// The neighbour.
     pub peer: NodeId,
-    /// The version of TCPCL that both sides speak; `None` over UDP.
-    pub version: Option<Version>,
+    /// The convergence layer that is spoken, with default settings.
+    pub protocol: Protocol,
     /// True under TLS.
     pub secured: bool,
     /// When it was established.
@@ -200,6 +202,10 @@ pub struct DestinationView {
 pub struct BundleView {
     /// Its identity.
     pub id: BundleId,
+    /// Its version.
+    pub version: dhow_bundle::Version,
+    /// Whether this node is its custodian.
+    pub is_custodian: bool,
     /// Its destination.
     pub destination: EndpointId,
     /// Octets of the whole bundle.
@@ -262,6 +268,10 @@ pub struct Counters {
     pub adverts_taken: u64,
     /// Adverts that no router took (docs/adverts.md).
     pub adverts_refused: u64,
+    /// Custody signals sent, aggregates as one.
+    pub signals_sent: u64,
+    /// Custody signals about bundles that this node has not, or has no custody of.
+    pub signals_ignored: u64,
     /// Stored bundles found corrupt.
     pub quarantined: u64,
     /// Events that the state of a bundle does not allow: mistakes in this program.

@@ -1,6 +1,5 @@
 //! Settings that the nodes, or the links, of one section have in common.
 
-use dhow_bundle::protocol::Transport;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,8 @@ use dhow_document::{Document, Entries, FileError};
 use crate::host::{read_host, read_wire};
 use crate::rate_trace;
 use crate::scenario::{
-    AtEnd, Clock, Host, Link, Node, NodeIndex, OnSent, Presence, Protocol, UdpPolicy, Wire,
+    AtEnd, Clock, Host, Link, Node, NodeIndex, OnSent, Presence, Protocol, StcpPolicy, UdpPolicy,
+    Wire,
 };
 
 /// Octets of a session's MRUs, at least: less would not hold a fragment's header.
@@ -21,6 +21,7 @@ const MRU_MIN: u64 = 1024;
 /// Keys that say something of links with sessions only, and of links over UDP only.
 const SESSION_KEYS: &[&str] = &["retry", "keepalive"];
 const UDP_KEYS: &[&str] = &["mtu", "send_rate", "on_sent"];
+const PACE_KEYS: &[&str] = &["mtu", "send_rate"];
 
 /// Octets of a log before its segments, and segments without which a store takes nothing (docs/store-format.md).
 const LOG_HEAD_OCTETS: u64 = 8192;
@@ -240,20 +241,33 @@ fn read_keepalive(
 fn read_protocol(document: &Document<'_>, entries: &Entries) -> Result<Protocol, FileError> {
     let named = entries.text("protocol").and_then(Protocol::named);
     let protocol = named.unwrap_or_default();
-    let (foreign, hint) = match protocol.transport() {
-        Transport::Udp => (
+    let (foreign, hint) = match protocol {
+        Protocol::Udp(_) => (
             SESSION_KEYS,
             "a link over UDP has no connection: nothing is dialled, and nothing kept alive",
         ),
-        Transport::Tcp => (UDP_KEYS, "with protocol = \"udp\" it does"),
+        Protocol::Stcp(_) => (PACE_KEYS, "with protocol = \"udp\" it does"),
+        _ => (UDP_KEYS, "with protocol = \"udp\" it does"),
     };
-    if let Some(key) = foreign.iter().find(|key| entries.has(key)) {
+    let stray = foreign.iter().find(|key| entries.has(key));
+    let mut stray = stray.map(|key| (*key, hint));
+    if let Protocol::Stcp(policy) = protocol
+        && !policy.framing.has_keepalive()
+        && entries.has("keepalive")
+    {
+        stray = Some(("keepalive", "with protocol = \"stcp\" it does"));
+    }
+    if let Some((key, hint)) = stray {
         let what = format!("'{key}' says nothing of this link's protocol");
         let error = document.fault(entries.line_of(key), what);
         return Err(error.with_hint(hint));
     }
     Ok(match protocol {
         Protocol::Udp(_) => Protocol::Udp(read_udp(document, entries)?),
+        Protocol::Stcp(policy) => Protocol::Stcp(StcpPolicy {
+            on_sent: read_on_sent(entries),
+            ..policy
+        }),
         protocol => protocol,
     })
 }
@@ -270,11 +284,14 @@ fn read_udp(document: &Document<'_>, entries: &Entries) -> Result<UdpPolicy, Fil
     Ok(UdpPolicy {
         mtu_octets,
         octets_per_s: rate.octets_per_s(),
-        on_sent: entries
-            .text("on_sent")
-            .and_then(OnSent::named)
-            .unwrap_or_default(),
+        on_sent: read_on_sent(entries),
     })
+}
+
+/// The fate of a bundle that has left where nobody acknowledges it.
+fn read_on_sent(entries: &Entries) -> OnSent {
+    let named = entries.text("on_sent").and_then(OnSent::named);
+    named.unwrap_or_default()
 }
 
 /// Reads the losses of a link.

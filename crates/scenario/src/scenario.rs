@@ -1,7 +1,7 @@
 //! The plain, checked values of a scenario file.
 
 use dhow_bundle::RouterKind;
-pub use dhow_bundle::protocol::{OnSent, Protocol, UdpPolicy};
+pub use dhow_bundle::protocol::{Framing, OnSent, Protocol, StcpPolicy, UdpPolicy};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

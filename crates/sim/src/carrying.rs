@@ -84,6 +84,7 @@ impl World {
                 return;
             }
             let limit = usize::try_from(room.min(1 << 20)).unwrap_or(usize::MAX);
+            let at = machine;
             let machine = self.machines.get_mut(machine.at());
             let gather = &mut self.gather;
             let portion = machine.and_then(|it| it.poll_freight(now, stream, limit, gather));
@@ -92,14 +93,21 @@ impl World {
                 return self.drop_end(key, side);
             };
             let octets = portion.octets();
-            // A node that gives less than it may has no more, and says so when that changes.
-            let is_all = octets < room.min(1 << 20);
-            if is_all {
-                way.wants = false;
+            // A node that gives less than it may has no more, and says so when that changes; unless it learns by the next call that all is
+            // written.
+            let counts = octets > 0 && self.counts_written(at, stream);
+            let is_all = octets < room.min(1 << 20) && !counts;
+            if is_all && let Some(connection) = self.connection_mut(key) {
+                connection.end_mut(side).way.wants = false;
             }
             if octets > 0 && !broken {
-                way.under_way += octets;
+                if let Some(connection) = self.connection_mut(key) {
+                    connection.end_mut(side).way.under_way += octets;
+                }
                 self.put_on(key, side, portion);
+            } else if octets > 0 {
+                // The socket has taken it, and nobody will see it.
+                self.judge_written(key, side, &portion);
             }
             if is_all {
                 if state == EndState::Closing {
@@ -110,9 +118,16 @@ impl World {
         }
     }
 
+    fn counts_written(&self, at: MachineIndex, stream: StreamId) -> bool {
+        let machine = self.machines.get(at.at());
+        let running = machine.and_then(|machine| machine.running.as_ref());
+        running.is_some_and(|running| running.node.counts_written(stream))
+    }
+
     /// Judges the octets that a node has written, and sends them.
     fn put_on(&mut self, key: ConnectionKey, side: Side, portion: Portion) {
         let now = self.now;
+        self.judge_written(key, side, &portion);
         if let Some(connection) = self.connection_mut(key)
             && let Some(referee) = &mut connection.referee
             && let Portion::Octets(octets) = &portion
@@ -173,9 +188,10 @@ impl World {
         let Some(road) = self.roads.get_mut(road_at(connection.road)) else {
             return;
         };
+        let line = connection.side_of_link(side);
         let way = &mut connection.end_mut(side).way;
         let congestion = way.congestion.as_deref();
-        let carriage = road.carry(side, now, portion.octets(), congestion);
+        let carriage = road.carry(line, now, portion.octets(), congestion);
         // Octets stay in order, also behind what was lost and where the delay becomes less.
         let sent = carriage.sent.max(way.last_departure(now));
         let arrives = way.last_arrival(sent + road.delay(sent) + carriage.late);
@@ -310,6 +326,7 @@ impl World {
                 referee.handle_read(side, &octets, now);
             }
             self.judge_passage(key, side);
+            self.judge_read(key, side, &octets);
             if let Some(at) = defer_sync {
                 self.queue.push(at, Occurrent::Writable(key, side.other()));
             }
@@ -392,8 +409,9 @@ impl World {
         };
         connection.end_mut(side).state = EndState::Gone;
         let (road, is_over) = (road_at(connection.road), connection.is_over());
+        let place = connection.side_of_link(side);
         if let Some(road) = self.roads.get_mut(road) {
-            match side {
+            match place {
                 Side::Dialling => road.parted.0 = now,
                 Side::Accepting => road.parted.1 = now,
             }
@@ -480,7 +498,13 @@ impl World {
         let ends = roads.flat_map(|road| {
             let here = [Side::Dialling, Side::Accepting];
             let sides = here.into_iter().filter(|side| road.machine(*side) == at);
-            sides.flat_map(|side| road.connections.iter().map(move |key| (*key, side)))
+            sides.flat_map(|side| {
+                let keys = road.connections.iter();
+                keys.map(move |key| match self.connection(*key) {
+                    Some(connection) => (*key, connection.side_of_link(side)),
+                    None => (*key, side),
+                })
+            })
         });
         ends.collect()
     }

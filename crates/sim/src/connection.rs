@@ -14,7 +14,7 @@ use crate::capture::Conversation;
 use crate::congestion::{Congestion, Control, SEGMENT_OCTETS};
 use crate::datagrams::Air;
 use crate::entropy::Entropy;
-use crate::oracle::Referee;
+use crate::oracle::{Onlooker, Referee};
 use crate::portion::Portion;
 use crate::queue::{ConnectionKey, Life, MachineIndex, Side};
 use crate::transmitter::{Leaving, Transmitter};
@@ -172,8 +172,12 @@ pub struct Connection {
     pub dialling: End,
     /// The end that accepted.
     pub accepting: End,
-    /// The referee of the session, where all octets of it are there.
+    /// The referee of the session, where it is of TCPCL and all octets of it are there.
     pub referee: Option<Box<Referee>>,
+    /// The onlooker of a connection that carries bundles in one direction.
+    pub onlooker: Option<Box<Onlooker>>,
+    /// The side that listens where the link is of TCPCL has dialled: of a connection in one direction either may.
+    pub is_back: bool,
     /// The connection as packets of a capture.
     pub conversation: Conversation,
 }
@@ -199,6 +203,15 @@ impl Connection {
     /// The octets that arrive at one end.
     pub const fn towards_mut(&mut self, side: Side) -> &mut Direction {
         &mut self.end_mut(side.other()).way
+    }
+
+    /// The side of the link at which one end is.
+    #[must_use]
+    pub const fn side_of_link(&self, side: Side) -> Side {
+        match self.is_back {
+            true => side.other(),
+            false => side,
+        }
     }
 
     /// Whether both ends are gone.
@@ -262,8 +275,11 @@ impl Direction {
 pub struct Wire {
     /// The machine that dials and the one that listens.
     pub ends: (MachineIndex, MachineIndex),
-    /// The link as the node of each end calls it, where it has it in its configuration: as who dials does, and over UDP both.
+    /// The link as the node of each end calls it, where it has it in its configuration: as who dials does, and where either end has to know the
+    /// other, both.
     pub links: [Option<LinkId>; 2],
+    /// The convergence layer of its connections.
+    pub protocol: Protocol,
     /// The sockets at its ends if the link is over UDP; it has no connections then.
     pub air: Option<Box<Air>>,
     /// The time for which octets are on their way.
@@ -321,6 +337,7 @@ impl Wire {
         Self {
             ends,
             links: [None, None],
+            protocol: link.protocol,
             air,
             delay: link.delay.clone(),
             round_trip: link.round_trip(),

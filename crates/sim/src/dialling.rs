@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use dhow_node::config::{LinkId, ListenerId};
+use dhow_node::config::LinkId;
 use dhow_node::driver::{Event, Path, Purpose, StreamId};
 use dhow_scenario::scenario::{AtEnd, Fidelity};
 
 use crate::capture::Conversation;
 use crate::connection::{Connection, Direction, End, EndState};
+use crate::network::listener_of;
+use crate::oracle::Onlooker;
 use crate::portion::Portion;
 use crate::queue::{ConnectionKey, Life, MachineIndex, Occurrent, Side};
 use crate::world::World;
@@ -116,7 +118,9 @@ impl World {
         let Some(road) = self.roads.get(road_at(dial.road)) else {
             return;
         };
-        let (callee, delay) = (road.ends.1, road.delay(now));
+        let is_back = dial.machine != road.ends.0;
+        let callee = if is_back { road.ends.0 } else { road.ends.1 };
+        let (protocol, delay) = (road.protocol, road.delay(now));
         let patience = road.round_trip.saturating_add(DIAL_TIMEOUT);
         let up = self
             .machines
@@ -146,13 +150,16 @@ impl World {
             state,
             way: road.map_or_else(Direction::default, |road| road.way(now)),
         };
+        let has_octets = self.fidelity == Fidelity::Octet;
         let connection = Connection {
             key,
             road: dial.road,
             broken: false,
             dialling: end(dial.machine, dial.life, streams.0, EndState::Unheard),
             accepting: end(callee, life, streams.1, EndState::Unheard),
-            referee: (self.fidelity == Fidelity::Octet).then(Box::default),
+            referee: (has_octets && !protocol.is_one_way()).then(Box::default),
+            onlooker: Onlooker::of(protocol).map(Box::new),
+            is_back,
             conversation: Conversation::new(key.serial, dial.road, (dial.machine, callee)),
         };
         if let Some(place) = self.connections.get_mut(road_at(slot)) {
@@ -172,13 +179,18 @@ impl World {
     /// The accepting side hears that its answer has arrived.
     pub(crate) fn accepted(&mut self, key: ConnectionKey) {
         self.capture_acceptance(key);
+        let now = self.now;
         let Some(connection) = self.connection_mut(key) else {
             return;
         };
         let end = &mut connection.accepting;
         end.state = EndState::Open;
-        let (at, stream) = (end.machine, end.stream);
-        let listener = ListenerId(0);
+        let (at, stream, road) = (end.machine, end.stream, connection.road);
+        if let Some(onlooker) = &mut connection.onlooker {
+            onlooker.handle_open(now);
+        }
+        let protocol = self.roads.get(road_at(road)).map(|road| road.protocol);
+        let listener = listener_of(protocol.unwrap_or_default());
         let purpose = Purpose::Accepted { listener };
         self.tell(at, Event::Connected { stream, purpose });
     }

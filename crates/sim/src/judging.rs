@@ -1,12 +1,15 @@
 //! Observations that oracles are shown, and the violations that they find.
 
+use std::sync::Arc;
+
 use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, FragmentRange};
 use dhow_node::api::wire::BundleAdu;
-use dhow_scenario::scenario::Clock;
+use dhow_scenario::scenario::{Clock, OnSent};
 
 use crate::connection::EndState;
 use crate::ledger::{BundleName, UnitName};
 use crate::oracle::{Blocked, Foul, Moment, Seen, Sending, Wrong};
+use crate::portion::Portion;
 use crate::queue::{ConnectionKey, MachineIndex, Side};
 use crate::world::World;
 
@@ -47,6 +50,74 @@ impl World {
             if let Err(wrong) = judged {
                 self.accuse_wrong(at, wrong);
             }
+        }
+    }
+
+    /// One end of a connection in one direction has written octets, which its socket has.
+    pub(crate) fn judge_written(&mut self, key: ConnectionKey, side: Side, portion: &Portion) {
+        let now = self.now;
+        let place = self.connection_mut(key);
+        if place.is_none_or(|connection| connection.onlooker.is_none()) {
+            return;
+        }
+        for octets in portion.clone().into_pieces() {
+            let Some(connection) = self.connection_mut(key) else {
+                return;
+            };
+            let Some(onlooker) = &mut connection.onlooker else {
+                return;
+            };
+            let judged = match side {
+                Side::Dialling => onlooker.handle_said(&octets, now),
+                Side::Accepting => Err(Foul::new("sends something where it only receives")),
+            };
+            let on_sent = onlooker.on_sent();
+            match judged {
+                Ok(seen) => self.judge_one_way(key, side, seen, on_sent),
+                Err(foul) => return self.call_foul(key, side, &foul),
+            }
+        }
+    }
+
+    /// One end of a connection in one direction has read octets.
+    pub(crate) fn judge_read(&mut self, key: ConnectionKey, side: Side, octets: &[u8]) {
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        if let Some(onlooker) = &mut connection.onlooker {
+            let (seen, on_sent) = (onlooker.handle_heard(octets), onlooker.on_sent());
+            self.judge_one_way(key, side, seen, on_sent);
+        }
+    }
+
+    fn judge_one_way(&mut self, key: ConnectionKey, side: Side, seen: Vec<Seen>, on_sent: OnSent) {
+        let Some(connection) = self.connection(key) else {
+            return;
+        };
+        let (end, other) = (connection.end(side), connection.end(side.other()));
+        let (at, chosen_since) = (end.machine, end.way.quiet);
+        let to = self.numbers.get(other.machine.at()).copied();
+        let moment = self.moment();
+        for seen in seen {
+            if let Seen::HeardWhole(parcel) = &seen {
+                self.await_taken(at, parcel.name, parcel.range());
+            }
+            let left = match &seen {
+                Seen::SaidWhole(parcel, _) => Some(Arc::clone(parcel)),
+                _ => None,
+            };
+            if let Err(wrong) = self.judge_seen(at, seen, (chosen_since, to), moment) {
+                self.accuse_wrong(at, wrong);
+            }
+            let Some(parcel) = left else { continue };
+            let is_rotten = self.ledger.record(parcel.name).rotten;
+            let station = self.voyages.as_mut().and_then(|it| it.station_mut(at));
+            let judged = station.map_or(Ok(()), |station| station.handle_left(&parcel));
+            if let Some(wrong) = judged.err().filter(|_| !is_rotten) {
+                self.accuse_wrong(at, wrong);
+            }
+            let how = (parcel.total_octets(), on_sent);
+            self.ledger.let_go(parcel.name, parcel.range(), how);
         }
     }
 

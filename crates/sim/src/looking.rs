@@ -26,13 +26,13 @@ const HELD_LATE: Duration = Duration::from_secs(90);
 /// The time for which a node may count room as taken that nothing takes.
 const LEAK_MAX: Duration = Duration::from_secs(60);
 
-/// The time in which a bundle is durable at a node that has been given all of it by datagrams.
+/// The time in which a bundle is durable at a node that has been given all of it by one who sends it once.
 const TAKEN_MAX: Duration = Duration::from_secs(5);
 
 /// Machines that are looked at together, at most: each look goes through all that a machine has.
 const LOOKED_AT_ONCE: usize = 256;
 
-/// A bundle of which a node has been given all by datagrams.
+/// A bundle of which a node has been given all by one who sends it once.
 #[derive(Debug)]
 pub(crate) struct Awaited {
     pub(crate) at: MachineIndex,
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// A node has been given all of a bundle by datagrams: unless it has little room, it is to keep it.
+    /// A node has been given all of a bundle by one who sends it once: unless it has little room, it is to keep it.
     pub(crate) fn await_taken(&mut self, at: MachineIndex, name: BundleName, range: FragmentRange) {
         let Some(machine) = self.machines.get(at.at()) else {
             return;
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// Looks for bundles that were given to nodes by datagrams and are not durable there.
+    /// Looks for bundles that were given so and are not durable there.
     pub(crate) fn look_for_awaited(&mut self) {
         let now = self.now;
         let is_due = |it: &Awaited| it.since + TAKEN_MAX <= now;
@@ -132,7 +132,7 @@ impl World {
             return None;
         }
         let what = format!(
-            "has been given all of {} by datagrams and not made it durable for {TAKEN_MAX:?}",
+            "has been given all of {}, which is sent once, and not made it durable for {TAKEN_MAX:?}",
             self.describe(carried)
         );
         Some(("arrives", what))
@@ -173,8 +173,11 @@ impl World {
         }
         self.connections_of(at).into_iter().any(|(key, side)| {
             let connection = self.connection(key);
-            let referee = connection.and_then(|it| it.referee.as_ref());
-            referee.is_none_or(|referee| referee.is_receiving(side))
+            connection.is_none_or(|it| match (&it.referee, &it.onlooker) {
+                (Some(referee), _) => referee.is_receiving(side),
+                (None, Some(onlooker)) => side == Side::Accepting && onlooker.is_receiving(),
+                (None, None) => true,
+            })
         })
     }
 
@@ -334,7 +337,11 @@ impl World {
         let road = self.roads.get(road_at(connection.road))?;
         let other = self.machines.get(other.machine.at())?;
         let is_well = road.is_open_since(before) && other.troubled <= before;
-        let idle = connection.referee.as_ref()?.idle_since(side);
+        let idle = match &connection.onlooker {
+            Some(onlooker) if side == Side::Dialling => onlooker.idle_since(),
+            Some(_) => None,
+            None => connection.referee.as_ref()?.idle_since(side),
+        };
         idle.filter(|(since, _)| *since <= before && both_open && is_free && is_well)
     }
 

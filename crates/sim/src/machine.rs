@@ -268,7 +268,9 @@ impl Machine {
                 break;
             }
             running.node.poll_octets(shown, stream, left, gather);
-            if gather.octets() == before || !running.node.may_have_octets(stream) {
+            let has_more = gather.octets() > before && running.node.may_have_octets(stream);
+            // To ask again is to say that all is written.
+            if !has_more || running.node.counts_written(stream) {
                 break;
             }
         }

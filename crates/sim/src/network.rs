@@ -6,7 +6,8 @@ use std::time::Duration;
 use dhow_bundle::NodeId;
 use dhow_bundle::protocol::Transport;
 use dhow_node::config::{
-    Config, DialTime, Enabled, LinkConfig, ListenerConfig, Reports, Route, Routing, SessionPolicy,
+    Config, DialTime, Enabled, Framing, LinkConfig, ListenerConfig, ListenerId, Protocol, Reports,
+    Route, Routing, SessionPolicy,
 };
 use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex};
 use dhow_scenario::{Scenario, ScenarioError};
@@ -122,13 +123,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
         let id = node_id(node)?;
         blueprints.push(Blueprint {
             config: Config {
-                listeners: vec![ListenerConfig {
-                    policy: SessionPolicy {
-                        // RFC 9174 4.7: the smaller interval holds, which is that of the link.
-                        keepalive_s: u16::MAX,
-                        ..policy(node, scenario.fidelity, patience(at))
-                    },
-                }],
+                listeners: listeners(scenario, &policy(node, scenario.fidelity, patience(at))),
                 quota_octets: node.quota_octets,
                 quota_bundles: node.quota_bundles,
                 store_queue_octets: STORE_QUEUE_OCTETS,
@@ -163,8 +158,9 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
     }
     for (number, link) in (0_u32..).zip(&scenario.links) {
         let (dials, listens) = (link.between.0, link.between.1);
-        // Over UDP either end has to know the other.
-        let back = (link.protocol.transport() == Transport::Udp).then_some((listens, dials));
+        // Over UDP either end has to know the other, and over a connection in one direction, either dials.
+        let is_mutual = link.protocol.is_one_way() || link.protocol.transport() == Transport::Udp;
+        let back = is_mutual.then_some((listens, dials));
         for (here, there) in [Some((dials, listens)), back].into_iter().flatten() {
             let blueprint = blueprints.get_mut(here.0);
             let nodes = scenario.nodes.get(here.0).zip(scenario.nodes.get(there.0));
@@ -181,12 +177,46 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
     Ok(blueprints)
 }
 
+/// The protocols of a node's listeners beside TCPCL, where the scenario has any: nobody there says which it speaks.
+const FRAMINGS: [Framing; 3] = [Framing::Stcp, Framing::StcpDraft, Framing::Mtcp];
+
+/// The listeners of a node: that of TCPCL, and behind it those of connections in one direction.
+fn listeners(scenario: &Scenario, usual: &SessionPolicy) -> Vec<ListenerConfig> {
+    let listener = |protocol| ListenerConfig {
+        policy: SessionPolicy {
+            // RFC 9174 4.7: the smaller interval holds, which is that of the link.
+            keepalive_s: u16::MAX,
+            ..usual.clone()
+        },
+        protocol,
+    };
+    let is_one_way = scenario.links.iter().any(|it| it.protocol.is_one_way());
+    let framings = FRAMINGS.into_iter().filter(|_| is_one_way);
+    let one_way = framings.map(|it| listener(Protocol::framed(it)));
+    core::iter::once(listener(Protocol::default()))
+        .chain(one_way)
+        .collect()
+}
+
+/// The listener of a node that answers calls over a link of a protocol.
+#[must_use]
+pub fn listener_of(protocol: Protocol) -> ListenerId {
+    let place = match protocol {
+        Protocol::Stcp(policy) => FRAMINGS.iter().position(|it| *it == policy.framing),
+        _ => None,
+    };
+    ListenerId(place.map_or(0, |place| u32::try_from(place + 1).unwrap_or(u32::MAX)))
+}
+
 /// The longest round trip of the links that lead to a node, by its position.
 fn listeners_patience(scenario: &Scenario) -> impl Fn(usize) -> Duration {
     let mut longest = vec![Duration::ZERO; scenario.nodes.len()];
     for link in &scenario.links {
-        if let Some(longest) = longest.get_mut(link.between.1.0) {
-            *longest = link.round_trip().max(*longest);
+        let dials_too = link.protocol.is_one_way().then_some(link.between.0);
+        for end in [Some(link.between.1), dials_too].into_iter().flatten() {
+            if let Some(longest) = longest.get_mut(end.0) {
+                *longest = link.round_trip().max(*longest);
+            }
         }
     }
     move |at| longest.get(at).copied().unwrap_or_default()
@@ -241,9 +271,9 @@ fn link_config(
     let backoff_max_ms = u64::try_from(link.retry.as_millis()).unwrap_or(u64::MAX);
     let usual = LinkConfig::usual(link.name.clone());
     let protocol = link.protocol;
-    let peer = match protocol.transport() {
-        Transport::Udp => Some(node_id(peer)?),
-        Transport::Tcp => None,
+    let peer = match protocol.tells_peer() {
+        true => None,
+        false => Some(node_id(peer)?),
     };
     Ok(LinkConfig {
         dial: DialTime::Always,

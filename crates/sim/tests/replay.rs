@@ -184,7 +184,10 @@ fn config(keepalive_s: u16) -> Config {
         ..SessionPolicy::default()
     };
     Config {
-        listeners: vec![ListenerConfig { policy }],
+        listeners: vec![ListenerConfig {
+            policy,
+            ..ListenerConfig::default()
+        }],
         quota_octets: 1 << 20,
         quota_bundles: 10,
         store_queue_octets: 1 << 20,

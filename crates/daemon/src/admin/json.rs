@@ -1,7 +1,6 @@
 //! The node's state for an operator, as JSON; field names are stable and carry their unit.
 
 use dhow_bundle::{Instant, Now};
-use dhow_link::tcpcl::Version;
 use dhow_node::Node;
 use dhow_node::api::seam::DeliveryFailureAction;
 use dhow_node::config::{Enabled, RouterKind};
@@ -61,6 +60,8 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "adverts_sent": counters.adverts_sent,
             "adverts_taken": counters.adverts_taken,
             "adverts_refused": counters.adverts_refused,
+            "signals_sent": counters.signals_sent,
+            "signals_ignored": counters.signals_ignored,
             "quarantined": counters.quarantined,
             "transitions_refused": counters.transitions_refused,
             "passed": counters.passed,
@@ -202,11 +203,7 @@ impl SessionStatus {
             session: view.stream.0,
             link: view.link,
             peer: view.peer.to_string(),
-            protocol: match view.version {
-                Some(Version::V3) => "tcpcl3",
-                Some(Version::V4) => "tcpcl",
-                None => "udp",
-            },
+            protocol: view.protocol.name(),
             secured: view.secured,
             age_ms: millis(now.monotonic.since(view.since)),
             bundles_sent: view.bundles_sent,
@@ -327,6 +324,8 @@ impl From<DestinationView> for DestinationStatus {
 #[derive(Clone, Debug, Serialize)]
 pub struct BundleStatus {
     id: String,
+    version: u8,
+    custodian: bool,
     destination: String,
     octets: u64,
     payload_octets: u64,
@@ -341,6 +340,8 @@ impl From<BundleView> for BundleStatus {
     fn from(view: BundleView) -> Self {
         Self {
             id: view.id.to_string(),
+            version: view.version.number(),
+            custodian: view.is_custodian,
             destination: view.destination.to_string(),
             octets: view.octets,
             payload_octets: view.payload_octets,

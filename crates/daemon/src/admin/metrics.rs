@@ -161,7 +161,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 25] {
+fn bundle_counters(counters: &Counters) -> [Row; 27] {
     [
         (
             "bundles_created",
@@ -258,6 +258,16 @@ fn bundle_counters(counters: &Counters) -> [Row; 25] {
             "adverts_refused",
             "Adverts that no router took",
             counters.adverts_refused,
+        ),
+        (
+            "custody_signals_sent",
+            "Custody signals sent",
+            counters.signals_sent,
+        ),
+        (
+            "custody_signals_ignored",
+            "Custody signals about bundles that are not in custody here",
+            counters.signals_ignored,
         ),
         (
             "bundles_passed",

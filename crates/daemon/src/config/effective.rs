@@ -10,10 +10,10 @@ use dhow_node::config::SessionPolicy;
 use serde_json::{Map, Value, json};
 
 use super::file::{NodeFile, default_segment_octets};
+use super::protocol::{meaningless, written_rate};
 use super::schema::SECTIONS;
-use super::udp::{meaningless, written_rate};
 use crate::machine;
-use dhow_bundle::protocol::{Protocol, Transport};
+use dhow_bundle::protocol::Protocol;
 
 /// Keys whose values are for whoever has the file alone.
 const SECRETS: [(&str, &str); 2] = [("admin", "token"), ("measure", "token")];
@@ -79,21 +79,22 @@ impl Effective {
         self.put("store", 0, "memory", store.memory_octets);
         for (number, listener) in file.node.listeners.iter().enumerate() {
             self.put_policy("listen", number, &listener.policy);
-        }
-        for (number, settings) in file.listen.iter().enumerate() {
-            self.clear("listen", number, settings.transport);
+            self.clear("listen", number, listener.protocol);
         }
         for (number, link) in file.node.links.iter().enumerate() {
             self.put_policy("link", number, &link.policy);
             if let Protocol::Udp(policy) = link.protocol {
                 self.put("link", number, "mtu", policy.mtu_octets);
                 self.put("link", number, "rate", written_rate(policy.octets_per_s));
-                let on_sent = policy.on_sent.name();
-                self.put("link", number, "on_sent", on_sent);
             }
-        }
-        for (number, settings) in file.dial.iter().enumerate() {
-            self.clear("link", number, settings.transport);
+            if let Protocol::Stcp(_) = link.protocol {
+                let keepalive = format!("{}s", link.policy.keepalive_s);
+                self.put("link", number, "keepalive", keepalive);
+            }
+            if let Some(on_sent) = link.protocol.on_sent() {
+                self.put("link", number, "on_sent", on_sent.name());
+            }
+            self.clear("link", number, link.protocol);
         }
         if let Some(measure) = &file.measure {
             self.put("measure", 0, "sender", measure.sender.as_str());
@@ -107,8 +108,8 @@ impl Effective {
     }
 
     /// A key that means nothing has no value.
-    fn clear(&mut self, section: &str, number: usize, transport: Transport) {
-        for key in meaningless(section, transport) {
+    fn clear(&mut self, section: &str, number: usize, protocol: Protocol) {
+        for key in meaningless(section, protocol) {
             self.put(section, number, key, Value::Null);
         }
     }

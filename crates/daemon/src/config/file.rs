@@ -10,13 +10,14 @@ use dhow_node::config::{
 use dhow_node::contacts::ContactTable;
 
 use super::address::split_address;
+use super::custody::read_custody;
 use super::measure::read_measure;
 use super::memory::Memory;
 use super::policy::{read_patterns, read_policy};
+use super::protocol::{check_keys, protocol_of, read_protocol, settle, transport_of};
 use super::routing::{read_route, read_routing};
 use super::schema::SECTIONS;
 use super::sense::check_sense;
-use super::udp::{check_keys, protocol_of, read_udp, transport_of};
 use crate::machine::{disk_octets, memory_octets};
 use crate::measuring::MeasureSettings;
 use dhow_bundle::protocol::{Protocol, Transport};
@@ -206,9 +207,13 @@ impl NodeFile {
             .all("listen")
             .map(|entries| {
                 let (host, port) = read_address(&document, entries, "address")?;
-                let policy = read_policy(&document, entries, tls.as_ref(), &memory)?;
+                let mut policy = read_policy(&document, entries, tls.as_ref(), &memory)?;
+                let protocol = protocol_of(entries);
+                if let Protocol::Stcp(stcp) = protocol {
+                    settle(entries, stcp.framing, &mut policy);
+                }
                 Ok((
-                    ListenerConfig { policy },
+                    ListenerConfig { policy, protocol },
                     ListenSettings {
                         transport: transport_of(entries),
                         host,
@@ -275,6 +280,7 @@ impl NodeFile {
                 Some("none") => PayloadChecksum::None,
                 _ => PayloadChecksum::Crc32C,
             },
+            custody: read_custody(&document.one("custody")?),
             default_lifetime_ms: millis(api.duration("default_lifetime")),
             removed_bound: small(&store, "removed_bound").unwrap_or(0),
             seed: 0,
@@ -419,11 +425,11 @@ fn read_link(
             "'backoff_min' must be at least 1ms and at most 'backoff_max'",
         ));
     }
-    let policy = read_policy(document, entries, tls, memory)?;
-    let protocol = match protocol_of(entries) {
-        Protocol::Udp(usual) => Protocol::Udp(read_udp(document, entries, usual)?),
-        protocol => protocol,
-    };
+    let mut policy = read_policy(document, entries, tls, memory)?;
+    let protocol = read_protocol(document, entries)?;
+    if let Protocol::Stcp(stcp) = protocol {
+        settle(entries, stcp.framing, &mut policy);
+    }
     if !protocol.has_tls() && policy.tls == Tls::Required {
         return Err(document
             .fault(
@@ -509,6 +515,7 @@ fn read_reports(entries: &Entries) -> Reports {
 pub fn report_flag(kind: &str) -> u64 {
     match kind {
         "reception" => 0x4000,
+        "custody" => 0x8000,
         "forward" => 0x1_0000,
         "delivery" => 0x2_0000,
         "deletion" => 0x4_0000,
@@ -536,7 +543,7 @@ pub(super) fn small<T: TryFrom<i64>>(entries: &Entries, key: &str) -> Option<T> 
         .and_then(|number| T::try_from(number).ok())
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

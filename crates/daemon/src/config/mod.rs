@@ -9,6 +9,7 @@
 pub mod address;
 pub mod commented;
 mod contacts;
+mod custody;
 pub mod effective;
 pub mod file;
 mod measure;
@@ -16,10 +17,10 @@ pub mod memory;
 mod moment;
 mod named_files;
 mod policy;
+pub mod protocol;
 mod routing;
 pub mod schema;
 mod sense;
-pub mod udp;
 
 pub use commented::write_commented;
 pub use dhow_document::FileError;

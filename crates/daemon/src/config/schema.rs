@@ -1,12 +1,13 @@
 //! The schema of the node file: every section and key, once.
 
 use super::contacts::{CONTACT, CONTACT_PLAN};
+use super::custody::SECTION as CUSTODY;
 use dhow_bundle::RouterKind;
 use dhow_bundle::protocol::{OnSent, Protocol};
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
 /// Names of the kinds of status report, with their bundle processing control flags (RFC 9171 4.2.3).
-pub const REPORT_KINDS: &[&str] = &["reception", "forward", "delivery", "deletion"];
+pub const REPORT_KINDS: &[&str] = &["reception", "custody", "forward", "delivery", "deletion"];
 /// When TLS is used.
 pub const TLS: &[&str] = &["required", "preferred", "never"];
 
@@ -42,7 +43,7 @@ const POLICY: &[Key] = &[
         "keepalive",
         Kind::Duration,
         "\"30s\"",
-        "Keepalive interval offered to the peer, whole seconds up to 65535s (RFC 9174 5.1.1); 0 for none.",
+        "Keepalive interval offered to the peer, whole seconds up to 65535s (RFC 9174 5.1.1); 0 for none. A link of STCP, which sends keep-alives unasked, has 15s where this is not written.",
     ),
     with_default(
         "segment_mru",
@@ -98,7 +99,7 @@ const POLICY: &[Key] = &[
         Kind::Text,
         Absent::Means("any peer is taken"),
         "\"ipn:3.0\"",
-        "The only node ID that the peer may have; without require_node_id it is the one that the peer claims.",
+        "The only node ID that the peer may have; without require_node_id it is the one that the peer claims. With STCP and MTCP nobody claims any: what comes to such a listener is from this node.",
     ),
     with_default(
         "reading",
@@ -369,7 +370,7 @@ pub const SECTIONS: &[Section] = &[
                     "protocol",
                     Kind::Choice(Protocol::LISTENERS),
                     "\"tcpcl\"",
-                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174) and TCPCLv3 (RFC 7242), whichever the neighbour begins with; \"udp\" takes bundles as datagrams (RFC 7122, docs/udpcl.md), from whoever sends them, and is where links over UDP send from.",
+                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174) and TCPCLv3 (RFC 7242), whichever the neighbour begins with; \"udp\" takes bundles as datagrams (RFC 7122, docs/udpcl.md), from whoever sends them, and is where links over UDP send from. \"stcp\", \"stcp-draft\" and \"mtcp\" take bundles one after the other (docs/stcp.md), from whoever connects.",
                 ),
                 required(
                     "address",
@@ -403,7 +404,7 @@ pub const SECTIONS: &[Section] = &[
                     "protocol",
                     Kind::Choice(Protocol::NAMES),
                     "\"tcpcl\"",
-                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it. \"udp\" sends datagrams (RFC 7122, docs/udpcl.md): nothing is acknowledged, and bundles may be lost.",
+                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it. \"udp\" sends datagrams (RFC 7122, docs/udpcl.md): nothing is acknowledged, and bundles may be lost. So with \"stcp\", STCP as ION, HDTN and DTNME have it, \"stcp-draft\", its draft's form, and \"mtcp\", which send bundles one after the other over TCP (docs/stcp.md) and take none.",
                 ),
                 required(
                     "address",
@@ -428,9 +429,9 @@ pub const SECTIONS: &[Section] = &[
                 key(
                     "on_sent",
                     Kind::Choice(OnSent::NAMES),
-                    Absent::Means("\"forget\" over UDP"),
+                    Absent::Means("\"forget\" over UDP, STCP and MTCP"),
                     "\"forget\"",
-                    "Over UDP, whether a bundle that has left is removed, or held until it expires: it then leaves by another link that comes up, and over this one once more after a restart.",
+                    "Over UDP, STCP and MTCP, whether a bundle that has left is removed, or held until it expires: it then leaves by another link that comes up, and over this one once more after a restart.",
                 ),
                 with_default(
                     "enabled",
@@ -559,7 +560,7 @@ pub const SECTIONS: &[Section] = &[
                 Kind::ChoiceList(REPORT_KINDS),
                 Absent::Default("[]"),
                 "[\"delivery\"]",
-                "The kinds: \"reception\", \"forward\", \"delivery\", \"deletion\".",
+                "The kinds: \"reception\", \"forward\", \"delivery\", \"deletion\"; \"custody\" of bundles of version 6.",
             ),
             with_default(
                 "per_second",
@@ -581,6 +582,7 @@ pub const SECTIONS: &[Section] = &[
             ),
         ]],
     },
+    CUSTODY,
     Section {
         name: "echo",
         occurs: Occurs::Once,

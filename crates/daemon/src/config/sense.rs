@@ -11,7 +11,7 @@ use dhow_document::{Document, Entries, FileError};
 
 use super::contacts::check_contacts;
 use super::measure::REPORTS_SERVICE;
-use super::udp::transport_of;
+use super::protocol::transport_of;
 use dhow_bundle::protocol::Transport;
 
 /// Octets of the operators' token, at least: shorter ones are guessed within hours by whoever may try as fast as the node answers.

@@ -39,6 +39,10 @@ struct Down {
     waiting: u64,
     /// Octets that may wait (and one piece more).
     bound: u64,
+    /// The pieces that were taken last are not all written.
+    writing: bool,
+    /// The node waits until they are.
+    awaited: bool,
     orders: Orders,
     socket: Option<Waker>,
 }
@@ -49,6 +53,8 @@ impl Default for Down {
             pieces: Vec::new(),
             waiting: 0,
             bound: DOWN_OCTETS_MAX,
+            writing: false,
+            awaited: false,
             orders: Orders::default(),
             socket: None,
         }
@@ -114,6 +120,16 @@ impl Pipe {
         takes
     }
 
+    /// For the node: as [`Pipe::takes`], but none before all that was given is written.
+    pub fn takes_once_written(&self, waker: &Waker) -> u64 {
+        let takes = lock(&self.down).room_once_written();
+        if takes == 0 {
+            keep(&mut lock(&self.up).node, waker);
+            return lock(&self.down).room_once_written();
+        }
+        takes
+    }
+
     /// For the node: write this, and then do as ordered.
     pub fn order(&self, gather: &Gather, orders: Orders) {
         let mut down = lock(&self.down);
@@ -135,15 +151,18 @@ impl Pipe {
         down.orders
     }
 
-    /// For the socket: what is to be written, moved to the empty `pieces`; `bound` octets may wait from now on.
+    /// For the socket, which has written all that it was given before: what is to be written, moved to the empty `pieces`; `bound` octets may wait from
+    /// now on.
     pub fn take(&self, pieces: &mut Vec<Piece>, bound: usize) {
         let mut down = lock(&self.down);
         std::mem::swap(&mut down.pieces, pieces);
         let was_full = down.room() == 0;
+        down.writing = !pieces.is_empty();
+        let is_awaited = !down.writing && std::mem::take(&mut down.awaited);
         down.waiting = 0;
         down.bound = u64::try_from(bound).map_or(DOWN_OCTETS_MAX, |it| it.min(DOWN_OCTETS_MAX));
         drop(down);
-        if was_full {
+        if was_full || is_awaited {
             self.wake_node();
         }
     }
@@ -200,6 +219,14 @@ impl Pipe {
 impl Down {
     const fn room(&self) -> u64 {
         self.bound.saturating_sub(self.waiting)
+    }
+
+    fn room_once_written(&mut self) -> u64 {
+        self.awaited = self.writing || !self.pieces.is_empty();
+        match self.awaited {
+            true => 0,
+            false => self.bound,
+        }
     }
 }
 
@@ -285,6 +312,23 @@ mod tests {
         pipe.take(&mut pieces, 1_000);
         assert_eq!((pieces.len(), rings(&bell)), (1, 1));
         assert_eq!(pipe.takes(&waker), 1_000);
+    }
+
+    #[test]
+    fn a_node_that_waits_for_what_is_written_is_woken_then() {
+        let (pipe, (bell, waker)) = (Pipe::default(), bell());
+        let mut pieces = Vec::new();
+        assert_eq!(pipe.takes_once_written(&waker), 1 << 20);
+        pipe.order(&gather(3), Orders::default());
+        assert_eq!(pipe.takes_once_written(&waker), 0);
+        pipe.take(&mut pieces, 1 << 20);
+        assert_eq!((pieces.len(), rings(&bell)), (1, 0));
+        assert_eq!(pipe.takes_once_written(&waker), 0);
+        // The socket comes for more: all is written.
+        pieces.clear();
+        pipe.take(&mut pieces, 1_000);
+        assert_eq!(rings(&bell), 1);
+        assert_eq!(pipe.takes_once_written(&waker), 1_000);
     }
 
     #[test]

@@ -79,10 +79,12 @@ impl Relay {
         };
         let mut progress = wishes.cut && !self.closing;
         self.gather.clear();
-        let taken = if self.more {
-            self.pipe.takes(context.waker())
-        } else {
-            0
+        let taken = match self.more {
+            true if self.core.counts_written(self.stream) => {
+                self.pipe.takes_once_written(context.waker())
+            }
+            true => self.pipe.takes(context.waker()),
+            false => 0,
         };
         if taken > 0 {
             let limit = usize::try_from(taken).unwrap_or(usize::MAX);

@@ -9,37 +9,37 @@ use crate::stream::LinkEvent;
 /// Their number is bounded by what one call of `handle_octets` can hold: a driver takes all events
 /// before it hands over more octets.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(crate) struct Events {
     waiting: VecDeque<LinkEvent>,
     taken: u64,
 }
 
 impl Events {
     /// Add an event.
-    pub(super) fn push(&mut self, event: LinkEvent) {
+    pub(crate) fn push(&mut self, event: LinkEvent) {
         self.waiting.push_back(event);
     }
 
     /// Hand the oldest event to the node.
-    pub(super) fn take(&mut self) -> Option<LinkEvent> {
+    pub(crate) fn take(&mut self) -> Option<LinkEvent> {
         let event = self.waiting.pop_front()?;
         self.taken = self.taken.saturating_add(1);
         Some(event)
     }
 
     /// Events that the node has taken since the session began.
-    pub(super) const fn taken(&self) -> u64 {
+    pub(crate) const fn taken(&self) -> u64 {
         self.taken
     }
 
     /// What `taken` will be once the node has taken all events there are.
-    pub(super) fn pushed(&self) -> u64 {
+    pub(crate) fn pushed(&self) -> u64 {
         self.taken
             .saturating_add(u64::try_from(self.waiting.len()).unwrap_or(u64::MAX))
     }
 
     /// Events not taken yet.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 }

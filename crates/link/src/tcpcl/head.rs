@@ -6,18 +6,18 @@ use bytes::{Buf, Bytes};
 
 /// The beginning of a head whose rest has not arrived. No more is kept than one head has, which its decoder bounds.
 #[derive(Debug, Default)]
-pub(super) struct Heads {
+pub(crate) struct Heads {
     partial: Vec<u8>,
 }
 
 impl Heads {
     /// Nothing is kept: the next head begins with the next chunk.
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.partial.is_empty()
     }
 
     /// Decode a head from what is kept of it and the chunk; `None` when the chunk is used up.
-    pub(super) fn next<T, F>(
+    pub(crate) fn next<T, F>(
         &mut self,
         chunk: &mut Bytes,
         decode: fn(&mut Reader<'_>) -> Result<T, Stop<F>>,
@@ -60,7 +60,7 @@ impl Heads {
 }
 
 /// Why decoding stopped.
-pub(super) enum Stop<F> {
+pub(crate) enum Stop<F> {
     /// At least this many octets more are needed.
     Short(usize),
     /// The octets break a rule.
@@ -68,7 +68,7 @@ pub(super) enum Stop<F> {
 }
 
 /// Reads fields from the front of some octets.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     all: usize,
     rest: &'a [u8],
 }
@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
         self.all - self.rest.len()
     }
 
-    pub(super) fn array<const N: usize, F>(&mut self) -> Result<[u8; N], Stop<F>> {
+    pub(crate) fn array<const N: usize, F>(&mut self) -> Result<[u8; N], Stop<F>> {
         let Some((field, rest)) = self.rest.split_first_chunk() else {
             return Err(Stop::Short(N - self.rest.len()));
         };
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         Ok(*field)
     }
 
-    pub(super) fn octets<F>(&mut self, length: usize) -> Result<&'a [u8], Stop<F>> {
+    pub(crate) fn octets<F>(&mut self, length: usize) -> Result<&'a [u8], Stop<F>> {
         let Some((field, rest)) = self.rest.split_at_checked(length) else {
             return Err(Stop::Short(length - self.rest.len()));
         };
@@ -101,15 +101,15 @@ impl<'a> Reader<'a> {
         Ok(field)
     }
 
-    pub(super) fn u8<F>(&mut self) -> Result<u8, Stop<F>> {
+    pub(crate) fn u8<F>(&mut self) -> Result<u8, Stop<F>> {
         self.array().map(|[octet]| octet)
     }
 
-    pub(super) fn u16<F>(&mut self) -> Result<u16, Stop<F>> {
+    pub(crate) fn u16<F>(&mut self) -> Result<u16, Stop<F>> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub(super) fn u64<F>(&mut self) -> Result<u64, Stop<F>> {
+    pub(crate) fn u64<F>(&mut self) -> Result<u64, Stop<F>> {
         self.array().map(u64::from_be_bytes)
     }
 }

@@ -6,22 +6,22 @@
 //! Beside them lies what knows of no version: `config`, `event` (what the node has not taken yet), `order` (the list that
 //! both directions of transfers are kept in), `outgoing` (transfers to the peer), `supply` (the octets of a transfer), `pacing` (the length of segments),
 //! `head` (heads of messages in any chunking), `writer` (the gather list under construction), `timer` (what a session
-//! waits for).
+//! waits for). `event`, `outgoing`, `head` and `writer` also serve [`crate::stcp`].
 
 mod config;
 mod data;
-mod event;
+pub(crate) mod event;
 mod greeting;
-mod head;
+pub(crate) mod head;
 mod order;
-mod outgoing;
+pub(crate) mod outgoing;
 mod pacing;
 pub mod session;
 mod supply;
 mod timer;
 pub mod v3;
 pub mod v4;
-mod writer;
+pub(crate) mod writer;
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use crate::stream::{LinkEvent, RefuseReason, TransferId};
 
 /// Outgoing transfers, from `Transmit` to the end of the last of them. `T` is what a version remembers of a transfer beside that.
 #[derive(Debug)]
-pub(super) struct Outgoing<T> {
+pub(crate) struct Outgoing<T> {
     order: TransferOrder<Transfer<T>>,
     /// Sequence number of the transfer that is being sent or is to be sent next.
     sending: u64,
@@ -30,22 +30,22 @@ pub(super) struct Outgoing<T> {
 
 /// One transfer.
 #[derive(Debug)]
-pub(super) struct Transfer<T> {
-    pub(super) length: u64,
+pub(crate) struct Transfer<T> {
+    pub(crate) length: u64,
     /// Octets in the segments given out, the one begun included.
-    pub(super) sent: u64,
+    pub(crate) sent: u64,
     /// Octets in the first segment.
-    pub(super) first_segment: u64,
-    pub(super) acknowledged: u64,
-    pub(super) phase: Phase,
+    pub(crate) first_segment: u64,
+    pub(crate) acknowledged: u64,
+    pub(crate) phase: Phase,
     /// The peer refused while a segment was being given out.
     refused: Option<RefuseReason>,
-    pub(super) own: T,
+    pub(crate) own: T,
 }
 
 /// The progress of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     Queued,
     Sending,
     /// All segments have begun to leave.
@@ -59,14 +59,14 @@ pub(super) enum Phase {
 
 impl Phase {
     /// The node has been told that the transfer failed.
-    pub(super) const fn is_given_up(self) -> bool {
+    pub(crate) const fn is_given_up(self) -> bool {
         matches!(self, Self::Stopping | Self::Stopped)
     }
 }
 
 /// The consequence for the session of cancelling a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cancelled {
+pub(crate) enum Cancelled {
     /// Nothing.
     Quietly,
     /// The octets that left cannot be taken back: the session must end.
@@ -75,8 +75,10 @@ pub(super) enum Cancelled {
 
 /// The end of a transfer.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Transmitted,
+    /// It has left, and nobody will say that it came.
+    Sent,
     Failed(Option<RefuseReason>),
 }
 
@@ -93,19 +95,19 @@ impl Outcome {
 
 /// A segment that begins to leave.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
-    pub(super) transfer: TransferId,
-    pub(super) is_first: bool,
-    pub(super) is_last: bool,
+pub(crate) struct Segment {
+    pub(crate) transfer: TransferId,
+    pub(crate) is_first: bool,
+    pub(crate) is_last: bool,
     /// Octets of data.
-    pub(super) octets: u64,
+    pub(crate) octets: u64,
     /// Octets of the whole transfer, where this is the first of several segments.
-    pub(super) total: Option<u64>,
+    pub(crate) total: Option<u64>,
 }
 
 impl<T> Outgoing<T> {
     /// Segments have so many octets at most.
-    pub(super) const fn new(segment_length: u64) -> Self {
+    pub(crate) const fn new(segment_length: u64) -> Self {
         Self {
             order: TransferOrder::new(),
             sending: 0,
@@ -117,29 +119,36 @@ impl<T> Outgoing<T> {
         }
     }
 
+    /// Segments have as many octets as are there: nobody answers them.
+    pub(crate) const fn unanswered() -> Self {
+        let mut all = Self::new(0);
+        all.segment_length = SegmentLength::unbounded();
+        all
+    }
+
     /// No transfer is queued, being sent or unanswered.
-    pub(super) const fn is_idle(&self) -> bool {
+    pub(crate) const fn is_idle(&self) -> bool {
         self.open == 0
     }
 
     /// Octets of transfers that have not begun to leave.
-    pub(super) const fn queued_octets(&self) -> u64 {
+    pub(crate) const fn queued_octets(&self) -> u64 {
         self.queued_octets
     }
 
     /// A segment has begun to leave and is not complete.
-    pub(super) const fn is_inside_segment(&self) -> bool {
+    pub(crate) const fn is_inside_segment(&self) -> bool {
         self.segment_remaining > 0
     }
 
     /// Finished transfers that stay behind one that is not, and that one.
-    pub(super) fn finished_behind(&mut self) -> (usize, Option<TransferId>) {
+    pub(crate) fn finished_behind(&mut self) -> (usize, Option<TransferId>) {
         let finished = self.order.len().saturating_sub(self.open);
         (finished, self.order.front().map(|(transfer, _)| transfer))
     }
 
     /// The peer takes segments of so many octets.
-    pub(super) fn limit_segments(&mut self, octets: u64) {
+    pub(crate) fn limit_segments(&mut self, octets: u64) {
         self.segment_length.limit(octets);
         if planted(Mutant::SegmentTooLong) {
             self.segment_length.exceed();
@@ -147,7 +156,7 @@ impl<T> Outgoing<T> {
     }
 
     /// Queue a transfer.
-    pub(super) fn push(&mut self, transfer: TransferId, length: u64, own: T) {
+    pub(crate) fn push(&mut self, transfer: TransferId, length: u64, own: T) {
         let pushed = self.order.push(
             transfer,
             Transfer {
@@ -170,13 +179,13 @@ impl<T> Outgoing<T> {
     }
 
     /// The part of a transfer that a version alone knows, while the transfer is not over.
-    pub(super) fn own(&mut self, transfer: TransferId) -> Option<&mut T> {
+    pub(crate) fn own(&mut self, transfer: TransferId) -> Option<&mut T> {
         self.order.get(transfer).map(|out| &mut out.own)
     }
 
     /// The next octets of a transfer. Those of a transfer that is over are dropped: its end and the
     /// node's supply may cross.
-    pub(super) fn supply(&mut self, transfer: TransferId, octets: Piece) {
+    pub(crate) fn supply(&mut self, transfer: TransferId, octets: Piece) {
         let Some(sequence) = self.order.sequence(transfer) else {
             return;
         };
@@ -198,7 +207,7 @@ impl<T> Outgoing<T> {
     }
 
     /// The node gives up a transfer. The peer notices an early end where `ends_early`.
-    pub(super) fn cancel(
+    pub(crate) fn cancel(
         &mut self,
         transfer: TransferId,
         ends_early: bool,
@@ -244,18 +253,18 @@ impl<T> Outgoing<T> {
     }
 
     /// The session is ending: no queued transfer will begin.
-    pub(super) fn end(&mut self, events: &mut Events) {
+    pub(crate) fn end(&mut self, events: &mut Events) {
         self.fail_each(None, events, |out| out.phase == Phase::Queued);
     }
 
     /// The session is over: every transfer has failed, and nothing of one is given out any more.
-    pub(super) fn close(&mut self, events: &mut Events) {
+    pub(crate) fn close(&mut self, events: &mut Events) {
         self.segment_remaining = 0;
         self.fail_each(None, events, |_| true);
     }
 
     /// These transfers have failed.
-    pub(super) fn fail_each(
+    pub(crate) fn fail_each(
         &mut self,
         reason: Option<RefuseReason>,
         events: &mut Events,
@@ -269,17 +278,17 @@ impl<T> Outgoing<T> {
     }
 
     /// The sequence number of a transfer.
-    pub(super) fn sequence(&self, transfer: TransferId) -> Option<u64> {
+    pub(crate) fn sequence(&self, transfer: TransferId) -> Option<u64> {
         self.order.sequence(transfer)
     }
 
     /// The sequence number of the oldest transfer.
-    pub(super) const fn first(&self) -> u64 {
+    pub(crate) const fn first(&self) -> u64 {
         self.order.first()
     }
 
     /// A transfer of which a segment has begun to leave, and that is not over, with the octets of it that have left.
-    pub(super) fn under_way(
+    pub(crate) fn under_way(
         &mut self,
         sequence: u64,
     ) -> Option<(TransferId, u64, &mut Transfer<T>)> {
@@ -293,7 +302,7 @@ impl<T> Outgoing<T> {
     }
 
     /// The peer has the first octets of a transfer.
-    pub(super) fn acknowledge(
+    pub(crate) fn acknowledge(
         &mut self,
         now: Instant,
         sequence: u64,
@@ -315,7 +324,7 @@ impl<T> Outgoing<T> {
     }
 
     /// The peer refused a transfer.
-    pub(super) fn refuse(&mut self, sequence: u64, reason: RefuseReason, events: &mut Events) {
+    pub(crate) fn refuse(&mut self, sequence: u64, reason: RefuseReason, events: &mut Events) {
         if self.is_inside_segment()
             && sequence == self.sending
             && let Some((_, out)) = self.order.at(sequence)
@@ -328,7 +337,7 @@ impl<T> Outgoing<T> {
     }
 
     /// A transfer is over.
-    pub(super) fn finish(&mut self, sequence: u64, outcome: Outcome, events: &mut Events) {
+    pub(crate) fn finish(&mut self, sequence: u64, outcome: Outcome, events: &mut Events) {
         let Some((transfer, out)) = self.order.at(sequence) else {
             return;
         };
@@ -350,6 +359,7 @@ impl<T> Outgoing<T> {
         if !is_known {
             events.push(match outcome {
                 Outcome::Transmitted => LinkEvent::Transmitted { transfer },
+                Outcome::Sent => LinkEvent::Sent { transfer },
                 Outcome::Failed(refused) => LinkEvent::Failed {
                     transfer,
                     refused,
@@ -368,7 +378,7 @@ impl<T> Outgoing<T> {
 
     /// Write the rest of the segment begun, as far as there is room. The sequence number of its transfer where that was the last of one that
     /// the peer may still answer.
-    pub(super) fn write_segment_rest(
+    pub(crate) fn write_segment_rest(
         &mut self,
         writer: &mut Writer<'_>,
         events: &mut Events,
@@ -403,7 +413,7 @@ impl<T> Outgoing<T> {
     }
 
     /// Begin the next segment, if there is one to send. Of a transfer that is `held` none begins before all of it is there.
-    pub(super) fn begin_segment(
+    pub(crate) fn begin_segment(
         &mut self,
         now: Instant,
         held: impl FnOnce(&T) -> bool,

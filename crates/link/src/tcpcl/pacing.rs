@@ -44,6 +44,14 @@ impl SegmentLength {
         }
     }
 
+    /// No length at all.
+    pub(super) const fn unbounded() -> Self {
+        Self {
+            octets: u64::MAX,
+            ..Self::new(u64::MAX)
+        }
+    }
+
     /// Octets of the next segment, at most.
     pub(super) const fn octets(&self) -> u64 {
         self.octets

@@ -11,16 +11,16 @@ use crate::stream::Gather;
 const COPIED_OCTETS: usize = 256;
 
 /// Room for heads that is taken at once, octets.
-pub(super) const HEAD_ROOM: usize = 16 * 1024;
+pub(crate) const HEAD_ROOM: usize = 16 * 1024;
 
 /// A message of one version of the protocol, as octets.
-pub(super) trait Encode {
+pub(crate) trait Encode {
     /// Write the message; of one that carries data all but these.
     fn encode(&self, out: &mut BytesMut);
 }
 
 /// Writes messages and data to a gather list, up to a limit, with as few entries as possible.
-pub(super) struct Writer<'a> {
+pub(crate) struct Writer<'a> {
     heads: &'a mut SmallBuffer,
     out: &'a mut Gather,
     limit: u64,
@@ -29,7 +29,7 @@ pub(super) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// Write to `out`, about `limit` octets; `heads` is empty and keeps room between calls.
-    pub(super) fn new(heads: &'a mut SmallBuffer, out: &'a mut Gather, limit: usize) -> Self {
+    pub(crate) fn new(heads: &'a mut SmallBuffer, out: &'a mut Gather, limit: usize) -> Self {
         Self {
             heads,
             out,
@@ -39,17 +39,17 @@ impl<'a> Writer<'a> {
     }
 
     /// Octets that the limit still allows.
-    pub(super) const fn room(&self) -> u64 {
+    pub(crate) const fn room(&self) -> u64 {
         self.limit.saturating_sub(self.written)
     }
 
     /// Nothing has been written yet.
-    pub(super) const fn is_untouched(&self) -> bool {
+    pub(crate) const fn is_untouched(&self) -> bool {
         self.written == 0
     }
 
     /// Add a message (of one that carries data all but these).
-    pub(super) fn message(&mut self, message: &impl Encode) {
+    pub(crate) fn message(&mut self, message: &impl Encode) {
         self.reserve(64);
         let before = self.heads.len();
         message.encode(self.heads.open());
@@ -57,7 +57,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Add all of some octets that hold whole messages.
-    pub(super) fn take(&mut self, messages: &mut BytesMut) {
+    pub(crate) fn take(&mut self, messages: &mut BytesMut) {
         if !messages.is_empty() {
             self.copy(messages);
             messages.clear();
@@ -65,7 +65,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Add data.
-    pub(super) fn piece(&mut self, piece: Piece) {
+    pub(crate) fn piece(&mut self, piece: Piece) {
         match piece {
             Piece::Octets(octets) if octets.len() <= COPIED_OCTETS => self.copy(&octets),
             piece => {
@@ -77,7 +77,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Move everything written so far to the gather list.
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if !self.heads.is_empty() {
             self.out.push(Piece::Octets(self.heads.give()));
         }

@@ -1,22 +1,31 @@
-//! The convergence layer that speaks with a neighbour: a session over an octet stream, or a link over datagrams.
+//! The convergence layer that speaks with a neighbour: a session over an octet stream, a connection in one direction, or a link over
+//! datagrams.
 
 use alloc::boxed::Box;
 
 use bytes::Bytes;
 use dhow_bundle::{Instant, Now};
 use dhow_link::datagram::Limit;
+use dhow_link::stcp;
 use dhow_link::stream::{LinkCommand, LinkEvent};
-use dhow_link::tcpcl::Session;
+use dhow_link::tcpcl::{Session, Version};
 use dhow_link::{Batch, DatagramLink, Gather, StreamSession};
 
 use crate::adjacencies::datagrams::Datagrams;
-use crate::config::OnSent;
+use crate::config::{OnSent, Protocol, UdpPolicy};
 use crate::view::DatagramCounts;
 
 /// One of them.
 pub(crate) enum Layer {
     Stream(Box<Session>),
+    OneWay(Box<OneWay>),
     Datagrams(Box<Datagrams>),
+}
+
+/// A connection that carries bundles in one direction.
+pub(crate) struct OneWay {
+    pub(crate) session: stcp::Session,
+    pub(crate) on_sent: OnSent,
 }
 
 impl Layer {
@@ -24,14 +33,14 @@ impl Layer {
     pub(crate) const fn session(&self) -> Option<&Session> {
         match self {
             Self::Stream(session) => Some(session),
-            Self::Datagrams(_) => None,
+            Self::OneWay(_) | Self::Datagrams(_) => None,
         }
     }
 
     /// The link over datagrams, where it is one.
     pub(crate) const fn datagrams(&mut self) -> Option<&mut Datagrams> {
         match self {
-            Self::Stream(_) => None,
+            Self::Stream(_) | Self::OneWay(_) => None,
             Self::Datagrams(link) => Some(link),
         }
     }
@@ -40,24 +49,50 @@ impl Layer {
         matches!(self, Self::Datagrams(_))
     }
 
+    /// Which it is, with default settings; of a connection that was accepted version 4 of TCPCL until the peer has said another.
+    pub(crate) fn protocol(&self) -> Protocol {
+        match self {
+            Self::Stream(session) => match session.version() {
+                Version::V3 => Protocol::Tcpcl3,
+                Version::V4 => Protocol::Tcpcl4,
+            },
+            Self::OneWay(it) => Protocol::framed(it.session.framing()),
+            Self::Datagrams(_) => Protocol::Udp(UdpPolicy::default()),
+        }
+    }
+
+    /// False where the last word on a transfer is that it has left, and where a bundle that is refused is sent no more.
+    pub(crate) const fn acknowledges(&self) -> bool {
+        matches!(self, Self::Stream(_))
+    }
+
+    /// True where the octets of a stream are known to be written when more are asked for, and not before: a driver is not to ask ahead.
+    pub(crate) const fn counts_written(&self) -> bool {
+        matches!(self, Self::OneWay(_))
+    }
+
     /// True where bundles stay when they have left, since nobody acknowledges them.
     pub(crate) fn keeps_sent(&self) -> bool {
         match self {
             Self::Stream(_) => false,
+            Self::OneWay(it) => it.on_sent == OnSent::Keep,
             Self::Datagrams(link) => link.on_sent() == OnSent::Keep,
         }
     }
 
     /// Octets that came on a stream.
     pub(crate) fn handle_octets(&mut self, now: Now, octets: Bytes) {
-        if let Self::Stream(session) = self {
-            session.handle_octets(now, octets);
+        match self {
+            Self::Stream(session) => session.handle_octets(now, octets),
+            Self::OneWay(it) => it.session.handle_octets(now, octets),
+            Self::Datagrams(_) => {}
         }
     }
 
     pub(crate) fn handle_command(&mut self, now: Now, command: LinkCommand) {
         match self {
             Self::Stream(session) => session.handle_command(now, command),
+            Self::OneWay(it) => it.session.handle_command(now, command),
             Self::Datagrams(link) => link.handle_command(now, command),
         }
     }
@@ -65,14 +100,17 @@ impl Layer {
     pub(crate) fn handle_timeout(&mut self, now: Now) {
         match self {
             Self::Stream(session) => session.handle_timeout(now),
+            Self::OneWay(it) => it.session.handle_timeout(now),
             Self::Datagrams(link) => link.handle_timeout(now),
         }
     }
 
     /// Octets for a stream.
     pub(crate) fn poll_octets(&mut self, now: Now, limit: usize, out: &mut Gather) {
-        if let Self::Stream(session) = self {
-            session.poll_octets(now, limit, out);
+        match self {
+            Self::Stream(session) => session.poll_octets(now, limit, out),
+            Self::OneWay(it) => it.session.poll_octets(now, limit, out),
+            Self::Datagrams(_) => {}
         }
     }
 
@@ -86,6 +124,7 @@ impl Layer {
     pub(crate) fn poll_event(&mut self) -> Option<LinkEvent> {
         match self {
             Self::Stream(session) => session.poll_event(),
+            Self::OneWay(it) => it.session.poll_event(),
             Self::Datagrams(link) => link.poll_event(),
         }
     }
@@ -93,6 +132,7 @@ impl Layer {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match self {
             Self::Stream(session) => session.poll_timeout(),
+            Self::OneWay(it) => it.session.poll_timeout(),
             Self::Datagrams(link) => link.link().poll_timeout(),
         }
     }
@@ -101,6 +141,7 @@ impl Layer {
     pub(crate) fn wants_octets(&self) -> bool {
         match self {
             Self::Stream(session) => session.wants_octets(),
+            Self::OneWay(it) => it.session.wants_octets(),
             Self::Datagrams(link) => link.link().wants_datagrams(),
         }
     }
@@ -109,6 +150,7 @@ impl Layer {
     pub(crate) fn may_have_octets(&self) -> bool {
         match self {
             Self::Stream(session) => session.may_have_octets(),
+            Self::OneWay(it) => it.session.may_have_octets(),
             Self::Datagrams(_) => true,
         }
     }
@@ -117,6 +159,7 @@ impl Layer {
     pub(crate) fn queued_octets(&self) -> u64 {
         match self {
             Self::Stream(session) => session.queued_octets(),
+            Self::OneWay(it) => it.session.queued_octets(),
             Self::Datagrams(link) => link.link().queued_octets(),
         }
     }
@@ -129,7 +172,7 @@ impl Layer {
     /// The counts of a link over datagrams, where it is one.
     pub(crate) fn datagram_counts(&self) -> Option<DatagramCounts> {
         match self {
-            Self::Stream(_) => None,
+            Self::Stream(_) | Self::OneWay(_) => None,
             Self::Datagrams(link) => Some(link.counts()),
         }
     }
@@ -137,7 +180,7 @@ impl Layer {
     /// Octets that came before others and wait for them.
     pub(crate) fn early_octets(&self) -> u64 {
         match self {
-            Self::Stream(_) => 0,
+            Self::Stream(_) | Self::OneWay(_) => 0,
             Self::Datagrams(link) => link.early_octets(),
         }
     }

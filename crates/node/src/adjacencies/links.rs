@@ -11,7 +11,7 @@ use dhow_link::stream::{DownReason, TerminateReason};
 use dhow_link::tcpcl::Version;
 
 use crate::adjacencies::session_id::SessionId;
-use crate::config::{DialTime, Enabled, LinkConfig, Protocol, Tls, UdpPolicy};
+use crate::config::{DialTime, Enabled, LinkConfig, Protocol, StcpPolicy, Tls, UdpPolicy};
 use crate::driver::Carrier;
 use crate::view::LinkOrigin;
 
@@ -45,6 +45,7 @@ enum Dialect {
 pub(crate) enum Tongue {
     Tcpcl(Version),
     Udp(UdpPolicy),
+    Stcp(StcpPolicy),
 }
 
 /// One link.
@@ -232,6 +233,7 @@ impl Link {
                 self.dialect != Dialect::Unknown && self.config.policy.tls != Tls::Required
             }
             Protocol::Udp(policy) => return Tongue::Udp(policy),
+            Protocol::Stcp(policy) => return Tongue::Stcp(policy),
         };
         Tongue::Tcpcl(if is_3 { Version::V3 } else { Version::V4 })
     }

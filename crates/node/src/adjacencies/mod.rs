@@ -27,7 +27,6 @@ use alloc::vec::Vec;
 use dhow_bundle::Now;
 use dhow_bundle::mutant::Mutant;
 use dhow_bundle::mutant::planted;
-use dhow_bundle::protocol::Transport;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::storage::Piece;
 use dhow_link::stream::LinkCommand;
@@ -522,7 +521,7 @@ impl Adjacencies {
             return Err(OperatorRefusal::UnknownLink(like.to_string()));
         };
         let mut config = template.config.clone();
-        if config.protocol.transport() == Transport::Udp && peer.is_none() {
+        if !config.protocol.tells_peer() && peer.is_none() {
             return Err(OperatorRefusal::NoPeer(like.to_string()));
         }
         config.name = name;

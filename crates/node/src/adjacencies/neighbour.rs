@@ -9,12 +9,12 @@ use dhow_bundle::eid::EidPattern;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, NodeId, Now, Reading};
 use dhow_link::stream::{LinkCommand, RefuseReason, SessionParameters, TransferId};
-use dhow_link::tcpcl;
+use dhow_link::{stcp, tcpcl};
 
-use crate::adjacencies::layer::Layer;
+use crate::adjacencies::layer::{Layer, OneWay};
 use crate::adjacencies::probing::Probe;
 use crate::adjacencies::window::Window;
-use crate::config::{Enabled, LinkId, ReadingPolicy, SessionPolicy, Tls};
+use crate::config::{Enabled, LinkId, ReadingPolicy, SessionPolicy, StcpPolicy, Tls};
 use crate::forwarding::choice::Split;
 use crate::forwarding::cut_through::Queueing;
 use crate::held::endpoints::EndpointIndex;
@@ -38,7 +38,8 @@ pub(crate) struct Neighbour {
     pub(crate) early_octets: u64,
     /// The consequence if its path turns out to be lost.
     pub(crate) if_lost: IfLost,
-    /// The peer's node ID among the endpoints, once established; for a stranger, who never is, the null endpoint.
+    /// The peer's node ID among the endpoints, once established. For one whose session never is, that which policy names, or the null
+    /// endpoint.
     pub(crate) peer: Option<EndpointIndex>,
     /// The hops that this session is.
     pub(crate) hops: Vec<Hop>,
@@ -214,6 +215,14 @@ impl Neighbour {
 
     pub(crate) fn command(&mut self, now: Now, command: LinkCommand) {
         self.session.handle_command(now, command);
+    }
+
+    /// The node ID of the peer that brings bundles: once established, and of a connection that only brings them where the listener's policy
+    /// names it.
+    pub(crate) fn sender_id(&self) -> Option<&NodeId> {
+        let is_named = self.session.counts_written() && self.link.is_none();
+        let named = self.policy.peer.as_ref().filter(|_| is_named);
+        self.peer_id().or(named)
     }
 
     /// The peer's node ID, once established.
@@ -412,7 +421,6 @@ pub(crate) fn session_config(node_id: NodeId, policy: &SessionPolicy) -> tcpcl::
         Enabled::No => tcpcl::IdentityPolicy::NodeIdElseNetwork,
     };
     config.expected_peer.clone_from(&policy.peer);
-    let unless_zero = |seconds: u32| (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
     config.idle_timeout = unless_zero(policy.idle_timeout_s);
     config.transfer_timeout = unless_zero(policy.transfer_timeout_s);
     let answer_timeout = Duration::from_secs(u64::from(policy.answer_timeout_s));
@@ -421,4 +429,32 @@ pub(crate) fn session_config(node_id: NodeId, policy: &SessionPolicy) -> tcpcl::
     config.keeps_reactive_fragments = policy.resume == Enabled::Yes;
     config.reading = reading(policy.reading);
     config
+}
+
+fn unless_zero(seconds: u32) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))
+}
+
+/// A connection that carries bundles to the peer that `policy` names, where this node `dialled` it, and from the peer otherwise.
+pub(crate) fn one_way(
+    StcpPolicy { framing, on_sent }: StcpPolicy,
+    policy: &SessionPolicy,
+    dialled: Option<NodeId>,
+    now: Now,
+) -> OneWay {
+    let config = stcp::Config {
+        keepalive: unless_zero(policy.keepalive_s.into()),
+        transfer_mru: policy.transfer_mru,
+        idle_timeout: unless_zero(policy.idle_timeout_s),
+        transfer_timeout: unless_zero(policy.transfer_timeout_s),
+        termination_timeout: Duration::from_secs(u64::from(policy.answer_timeout_s)),
+        ..stcp::Config::new(framing)
+    };
+    OneWay {
+        session: match dialled {
+            Some(peer) => stcp::Session::dial(peer, config, now),
+            None => stcp::Session::accept(config, now),
+        },
+        on_sent,
+    }
 }

@@ -237,11 +237,16 @@ impl Adjacencies {
     fn lose_way(&mut self, attention: &mut Attention, out: &mut Outbox, now: Now, id: LinkId) {
         let sessions = self.link(id).map(|link| link.sessions.clone());
         self.stop_dialling(out, id);
-        // Datagrams would leave for nowhere, and their bundles with them.
         for session in sessions.into_iter().flatten() {
-            let neighbour = self.neighbours.get(&session);
-            if neighbour.is_some_and(|it| it.session.is_datagrams()) {
+            let Some(neighbour) = self.neighbours.get(&session) else {
+                continue;
+            };
+            if neighbour.session.is_datagrams() {
+                // Datagrams would leave for nowhere, and their bundles with them.
                 self.command(attention, now, session, LinkCommand::Disconnected);
+            } else if !neighbour.session.acknowledges() {
+                // So would octets that a socket takes from now on; those that it has may still arrive.
+                self.terminate(attention, now, session);
             }
         }
     }

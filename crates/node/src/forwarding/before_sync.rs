@@ -27,6 +27,7 @@ impl Forwarding {
     /// A bundle from a neighbour is small, and may go on ahead of its commit.
     pub(crate) fn may_go_before_sync(&self, held: &Held, key: BundleKey, header: &Header) -> bool {
         header.total_octets() <= UNSYNCED_OCTETS
+            && !held.custody().wants(key)
             && header.primary.fragment.is_none()
             && !header.has_open_end()
             && self.is_first(held, key)
@@ -62,6 +63,10 @@ impl Forwarding {
         let Some(entry) = held.entry(key) else {
             return;
         };
+        // A custodian's promise is durable before it is given.
+        if held.custody().wants(key) {
+            return;
+        }
         let is_reserved = held.creation().is_reserved_durably(entry.creation());
         if !is_reserved || !self.is_first(held, key) {
             return;

@@ -165,7 +165,10 @@ impl Forwarding {
         key: BundleKey,
         header: &Header,
     ) {
-        if header.total_octets() < CUT_THROUGH_OCTETS || header.has_open_end() {
+        if header.total_octets() < CUT_THROUGH_OCTETS
+            || header.has_open_end()
+            || held.custody().wants(key)
+        {
             return;
         }
         let Some(session) = self.idle_way(held, adjacencies, now, key, header) else {

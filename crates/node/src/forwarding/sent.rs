@@ -2,7 +2,7 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::session_id::SessionId;
-use crate::config::{LinkConfig, LinkId, OnSent, Protocol};
+use crate::config::{LinkConfig, LinkId, OnSent};
 use crate::delivery::Delivery;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
@@ -30,8 +30,7 @@ impl Sent {
 
     /// There is another link.
     pub(crate) fn add_link(&mut self, link: &LinkConfig) {
-        self.is_kept |=
-            matches!(link.protocol, Protocol::Udp(policy) if policy.on_sent == OnSent::Keep);
+        self.is_kept |= link.protocol.on_sent() == Some(OnSent::Keep);
     }
 
     pub(crate) fn add(&mut self, destination: EndpointIndex, link: LinkId, key: BundleKey) {

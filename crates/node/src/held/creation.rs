@@ -120,19 +120,24 @@ impl Creation {
         (timestamp, reservation)
     }
 
+    /// No number up to this mark is given out again, by any counter that shares it: sequence numbers of bundles without a creation time, and
+    /// custody IDs.
+    pub(crate) fn reserve_mark(&mut self, mark: u64) -> Reservation {
+        self.reserved_sequence = self.reserved_sequence.max(mark);
+        Reservation {
+            time: self.reserved,
+            sequence: self.reserved_sequence,
+        }
+    }
+
     /// RFC 9171 4.2.7: without a clock the time is 0, and the sequence number must never repeat.
     fn untimed(&mut self) -> (CreationTimestamp, Option<Reservation>) {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.saturating_add(1);
         let is_due = sequence.saturating_add(RESERVE_SEQUENCE / 2) > self.reserved_sequence
             && !planted(Mutant::SequenceNotReserved);
-        let reservation = is_due.then(|| {
-            self.reserved_sequence = sequence.saturating_add(RESERVE_SEQUENCE);
-            Reservation {
-                time: self.reserved,
-                sequence: self.reserved_sequence,
-            }
-        });
+        let reservation =
+            is_due.then(|| self.reserve_mark(sequence.saturating_add(RESERVE_SEQUENCE)));
         (
             CreationTimestamp {
                 time: DtnTime::UNKNOWN,

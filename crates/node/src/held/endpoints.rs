@@ -157,6 +157,11 @@ impl Endpoints {
         recent.map_or_else(|| self.local.locality(id), |known| known.locality)
     }
 
+    /// Whether an endpoint is one of this node.
+    pub(crate) fn is_here(&self, id: &EndpointId) -> bool {
+        self.locality_of(id) != Locality::Remote
+    }
+
     /// The place of an ID, if it is in use.
     pub(crate) fn find(&self, id: &EndpointId) -> Option<EndpointIndex> {
         let recent = self.recent(id);

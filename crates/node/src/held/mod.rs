@@ -16,6 +16,7 @@ pub(crate) mod backlog;
 pub(crate) mod bundles;
 pub(crate) mod chain;
 pub(crate) mod creation;
+pub(crate) mod custody;
 pub(crate) mod departures;
 pub(crate) mod endpoints;
 mod entry;
@@ -58,6 +59,7 @@ use crate::held::arrivals::Arrivals;
 use crate::held::backlog::Backlog;
 use crate::held::bundles::Bundles;
 use crate::held::creation::Creation;
+use crate::held::custody::HeldCustody;
 use crate::held::endpoints::Endpoints;
 use crate::held::expiries::Expiries;
 use crate::held::reactive::{Reactive, ReactiveFragment, Retracted};
@@ -109,6 +111,8 @@ pub(crate) struct Held {
     reads: Series<PendingRead>,
     removed: Removed,
     creation: Creation,
+    /// Custody of bundles of version 6.
+    custody: HeldCustody,
     /// Reads the headers of bundles that come in.
     headers_in: Option<Box<HeaderReader>>,
 }
@@ -384,6 +388,7 @@ impl Held {
             .saturating_add(self.expiries.memory_octets())
             .saturating_add(self.removed.memory_octets())
             .saturating_add(self.arrivals.memory_octets())
+            .saturating_add(self.custody.memory_octets())
             .saturating_add(tree_octets::<(Instant, BundleKey)>(self.retries.len()))
     }
 
@@ -419,6 +424,7 @@ impl Held {
             reads: Series::default(),
             removed: Removed::new(config.removed_bound, remembered_octets(config), config.seed),
             creation: Creation::default(),
+            custody: HeldCustody::new(config),
             headers_in: None,
         }
     }
@@ -531,7 +537,10 @@ impl Held {
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
-        let bundle = Box::new(self.stored_bundle(entry));
+        let mut bundle = Box::new(self.stored_bundle(entry));
+        if entry.version() == Version::V6 {
+            bundle.note = self.custody_note(key);
+        }
         let octets = entry.octets();
         out.store(StoreCommand::Commit { key, bundle });
         let origin = self.arrivals.get(key).map(|arrival| arrival.origin);

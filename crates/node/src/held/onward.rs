@@ -53,7 +53,7 @@ impl Held {
             },
             fragment,
             payload_crc: adjacencies.payload_crc(session),
-            custodian: None,
+            custodian: self.new_custodian(key, header, fragment.is_some()),
         }
     }
 

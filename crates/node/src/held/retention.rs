@@ -26,7 +26,7 @@
 //!               +----------------+     +---------------+
 //!               |    InFlight    |----------^
 //!               +----------------+   not now
-//!                 | has left, and nobody acknowledges it
+//!                 | has left, and nobody acknowledges it, or who has custody of it
 //!                 V
 //!               +------+
 //!               | Sent |----> DispatchPending, for a session over another link
@@ -70,7 +70,8 @@ pub(crate) enum State {
         /// When the timer does.
         until: Instant,
     },
-    /// It has left over a link that promises nothing, and is kept: for a session over another link, or until it expires.
+    /// It has left over a link that promises nothing, and is kept: for a session over another link, or until it expires. Or this node is its
+    /// custodian and waits for a signal (RFC 5050 5.10: custody accepted).
     Sent,
     /// Its octets are damaged on disk: it is neither sent nor delivered, and kept for whoever can mend it.
     Quarantined,
@@ -100,7 +101,7 @@ pub(crate) enum Trigger {
         /// At this time.
         until: Instant,
     },
-    /// All of it has left over a link that promises nothing.
+    /// All of it has left over a link that promises nothing, or is with the next hop while this node is its custodian.
     Left,
     /// It has rested, or the event that it rested for has come; or a session over another link.
     Woken,

@@ -6,9 +6,10 @@ use dhow_bundle::cbor::Reader;
 
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
-    Acknowledge, AgeDialect, BundleVersions, Config, DialTime, Enabled, LinkConfig, LinkId,
-    ListenerConfig, ListenerId, OnSent, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route,
-    RouterKind, Routing, SendOrder, SessionPolicy, Tls, UdpPolicy,
+    Acknowledge, AgeDialect, BundleVersions, Config, CustodyPolicy, DialTime, Enabled, Framing,
+    LinkConfig, LinkId, ListenerConfig, ListenerId, OnSent, PayloadChecksum, Protocol,
+    ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy, StcpPolicy, Tls,
+    UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::Telling;
@@ -40,7 +41,15 @@ structure!(UdpPolicy {
     octets_per_s,
     on_sent,
 });
-choice!(Protocol { 0 => Tcpcl4 {}, 1 => Tcpcl3 {}, 2 => Auto {}, 3 => Udp { 0: policy } });
+choice!(Framing { 0 => Stcp {}, 1 => StcpDraft {}, 2 => Mtcp {} });
+structure!(StcpPolicy { framing, on_sent });
+choice!(Protocol {
+    0 => Tcpcl4 {},
+    1 => Tcpcl3 {},
+    2 => Auto {},
+    3 => Udp { 0: policy },
+    4 => Stcp { 0: policy },
+});
 choice!(ReadingPolicy { 0 => Strict {}, 1 => Lenient {} });
 choice!(BundleVersions { 0 => Both {}, 1 => Six {}, 2 => Seven {} });
 choice!(AgeDialect { 0 => Type20 {}, 1 => Type10 {} });
@@ -84,7 +93,7 @@ structure!(LinkConfig {
     ; protocol, dial
 });
 
-structure!(ListenerConfig { policy });
+structure!(ListenerConfig { policy; protocol });
 structure!(Route { to, via, priority });
 choice!(RouterKind { 0 => Static {}, 1 => Flood {} });
 structure!(Routing { to, router });
@@ -111,6 +120,13 @@ impl Item for ContactTable {
     }
 }
 
+structure!(CustodyPolicy {
+    accept,
+    aggregate,
+    delay_ms,
+    retry_ms,
+});
+
 structure!(Reports {
     generate,
     per_second,
@@ -136,5 +152,5 @@ structure!(Config {
     default_lifetime_ms,
     removed_bound,
     seed,
-    ; routing, contacts
+    ; routing, contacts, custody
 });

@@ -16,9 +16,9 @@ use proptest::prelude::*;
 use super::item::Item;
 use super::*;
 use crate::config::{
-    Acknowledge, Config, DialTime, Enabled, LinkConfig, LinkId, ListenerConfig, ListenerId,
-    PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder,
-    SessionPolicy, Tls, UdpPolicy,
+    Acknowledge, Config, DialTime, Enabled, Framing, LinkConfig, LinkId, ListenerConfig,
+    ListenerId, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing,
+    SendOrder, SessionPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
@@ -50,6 +50,7 @@ pub(super) fn config() -> Config {
         ..SessionPolicy::default()
     };
     Config {
+        custody: crate::config::CustodyPolicy::default(),
         node_ids: vec!["ipn:1.0".parse().unwrap(), "dtn://alpha/".parse().unwrap()],
         links: vec![LinkConfig {
             name: "beta".to_string(),
@@ -61,7 +62,10 @@ pub(super) fn config() -> Config {
             protocol: Protocol::default(),
             dial: DialTime::Contacts,
         }],
-        listeners: vec![ListenerConfig { policy }],
+        listeners: vec![ListenerConfig {
+            policy,
+            protocol: Protocol::default(),
+        }],
         routes: vec![Route {
             to: "ipn:4.*".to_string(),
             via: "beta".to_string(),
@@ -332,6 +336,9 @@ fn a_protocol_is_recorded_where_it_is_not_the_default() {
         (Protocol::Tcpcl3, 3),
         (Protocol::Auto, 3),
         (Protocol::Udp(UdpPolicy::default()), 16),
+        (Protocol::framed(Framing::Stcp), 11),
+        (Protocol::framed(Framing::StcpDraft), 11),
+        (Protocol::framed(Framing::Mtcp), 11),
     ] {
         config.links[0].protocol = protocol;
         let octets = written(&config);
@@ -339,6 +346,13 @@ fn a_protocol_is_recorded_where_it_is_not_the_default() {
         let read = Config::read(&mut Reader::new(&octets)).unwrap();
         assert_eq!(read.links[0].protocol, protocol);
         assert_eq!(written(&read), octets);
+        config.links[0].protocol = Protocol::default();
+        config.listeners[0].protocol = protocol;
+        let octets = written(&config);
+        assert_eq!(octets.len(), usual.len() + more);
+        let read = Config::read(&mut Reader::new(&octets)).unwrap();
+        assert_eq!(read.listeners[0].protocol, protocol);
+        config.listeners[0].protocol = Protocol::default();
     }
 }
 

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::scenario::{LinkIndex, OnSent, Presence, Protocol, UdpPolicy};
+use crate::scenario::{Framing, LinkIndex, OnSent, Presence, Protocol, StcpPolicy, UdpPolicy};
 
 const TWO: &str = r#"
 [[node]]
@@ -390,6 +390,43 @@ fn what_only_a_testbed_can_do_is_read_and_named_with_its_line() {
     }
     let udp = "protocol = \"udp\"\nduplicate = 0.1\nreorder = 0.2\n";
     assert_eq!(unsimulated(udp), None);
+}
+
+#[test]
+fn a_link_of_stcp_or_mtcp_says_what_becomes_of_bundles_that_have_left() {
+    let text = |keys: &str| format!("{TWO}{keys}[stop]\nat = \"1h\"\n");
+    let protocol = |keys: &str| {
+        let scenario = read(Path::new("s.toml"), &text(keys), &[]).unwrap();
+        scenario.links[0].protocol
+    };
+    for (name, framing) in [
+        ("stcp", Framing::Stcp),
+        ("stcp-draft", Framing::StcpDraft),
+        ("mtcp", Framing::Mtcp),
+    ] {
+        let keys = format!("protocol = \"{name}\"\n");
+        assert_eq!(protocol(&keys), Protocol::framed(framing));
+        let on_sent = OnSent::Keep;
+        let keep = Protocol::Stcp(StcpPolicy { framing, on_sent });
+        let keys = format!("{keys}on_sent = \"keep\"\nretry = \"3s\"\n");
+        assert_eq!(protocol(&keys), keep);
+    }
+    for (keys, said) in [
+        (
+            "protocol = \"stcp\"\nmtu = \"1kB\"\n",
+            "s.toml:10: 'mtu' says nothing of this link's protocol; with protocol = \"udp\" it does",
+        ),
+        (
+            "protocol = \"mtcp\"\nkeepalive = \"5s\"\n",
+            "s.toml:10: 'keepalive' says nothing of this link's protocol; with protocol = \"stcp\" it does",
+        ),
+        (
+            "on_sent = \"keep\"\n",
+            "s.toml:9: 'on_sent' says nothing of this link's protocol; with protocol = \"udp\" it does",
+        ),
+    ] {
+        assert_eq!(refused(&text(keys)), said);
+    }
 }
 
 #[test]

@@ -244,7 +244,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "protocol",
         Kind::Choice(Protocol::NAMES),
         "\"tcpcl\"",
-        "What the dialling node speaks: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it; or \"udp\": both send datagrams (RFC 7122), of which none is acknowledged.",
+        "What the dialling node speaks: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it; or \"udp\": both send datagrams (RFC 7122), of which none is acknowledged; or \"stcp\", \"stcp-draft\" or \"mtcp\": both dial, and send bundles one after the other over TCP (docs/stcp.md), of which none is acknowledged.",
     ),
     with_default(
         "mtu",
@@ -262,7 +262,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "on_sent",
         Kind::Choice(OnSent::NAMES),
         "\"forget\"",
-        "What becomes of a bundle that has left over UDP: it is removed; or held until it expires, for another link that comes up.",
+        "What becomes of a bundle that has left over UDP, STCP or MTCP: it is removed; or held until it expires, for another link that comes up.",
     ),
 ];
 

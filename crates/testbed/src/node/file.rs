@@ -1,11 +1,14 @@
 //! The configuration file of each node: keys that follow from the scenario, and its own settings over them.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use dhow_bundle::BundleFlags;
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Clock, HostKind, Link, Node, Protocol, UdpPolicy};
+use dhow_scenario::scenario::{
+    Clock, Framing, HostKind, Link, Node, Protocol, StcpPolicy, UdpPolicy,
+};
 
 use super::route::{Routes, routes};
 use crate::failure::LabError;
@@ -32,8 +35,8 @@ const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const UDP_HEADERS_OCTETS: u64 = 28;
 const ETHERNET_OCTETS: u64 = 14;
 
-/// The name by which settings know the listener over UDP, `listen.udp.KEY`.
-const UDP_LISTENER: &str = "udp";
+/// The names by which settings know the listeners of other protocols than TCPCL, `listen.udp.KEY`: those of the protocols.
+const NAMED_LISTENERS: &[&str] = &["udp", "stcp", "stcp-draft", "mtcp"];
 
 /// Keys that links and listeners over UDP have (docs/udpcl.md), and those that only they have: a setting of all links is of those that know it.
 const UDP_KEYS: &[&str] = &[
@@ -50,6 +53,40 @@ const UDP_KEYS: &[&str] = &[
     "strip_checksum",
 ];
 const UDP_KEYS_ALONE: &[&str] = &["mtu", "rate", "on_sent"];
+
+/// Keys that links, and those that listeners of STCP and MTCP have (docs/stcp.md).
+const ONE_WAY_LINK_KEYS: &[&str] = &[
+    "answer_timeout",
+    "backoff_max",
+    "backoff_min",
+    "connect_timeout",
+    "enabled",
+    "fragment",
+    "idle_timeout",
+    "on_sent",
+    "order",
+    "path_check",
+    "sessions",
+    "stall_timeout",
+    "strip_checksum",
+    "window",
+    "window_bundles",
+];
+const ONE_WAY_LISTENER_KEYS: &[&str] = &[
+    "accept_relayed",
+    "accept_sources",
+    "answer_timeout",
+    "connections_per_address",
+    "idle_timeout",
+    "reading",
+    "relay",
+    "stall_timeout",
+    "transfer_mru",
+    "transfer_timeout",
+];
+
+/// The distance between the ports of a node's listeners, which are more than there are hosts.
+const PORTS_BETWEEN: u16 = 10_000;
 
 /// A table of a file, and its keys with their values as TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +162,7 @@ fn tables(
         mine.map(|(own, _, other, there)| (own, other, there))
     };
     let mut listens = false;
+    let mut framings = BTreeSet::new();
     for (link, place) in scenario.links.iter().zip(&layout.links) {
         let Some((own, other, there)) = others(link) else {
             continue;
@@ -133,11 +171,25 @@ fn tables(
         let (Some(peer), Some(end)) = (peer, place.ends.get(other)) else {
             continue;
         };
-        let address = quoted(&format!("{}:{}", end.address, port(there)));
+        let offset = port_offset(link.protocol);
+        let address = quoted(&format!("{}:{}", end.address, port(there) + offset));
         let table = Table::many("link")
             .with("name", quoted(&link.name))
             .with("address", address);
         match link.protocol {
+            // Bundles go to the side that is dialled: each dials.
+            Protocol::Stcp(stcp) => {
+                if framings.insert(stcp.framing.name()) {
+                    let address = quoted(&format!("0.0.0.0:{}", port(at) + offset));
+                    let listener = Table::many("listen");
+                    let listener = listener.with("protocol", quoted(stcp.framing.name()));
+                    let listener = listener.with("address", address);
+                    let mru = node.transfer_mru.to_string();
+                    tables.push(listener.with("transfer_mru", mru));
+                }
+                let table = table.with("peer", id(peer));
+                tables.push(one_way(table, stcp, link));
+            }
             // Either end has to know the other.
             Protocol::Udp(udp) => {
                 if !std::mem::replace(&mut listens, true) {
@@ -215,20 +267,52 @@ fn policy(table: Table, node: &Node, round_trip: Duration) -> Table {
 
 /// A link that its first node dials.
 fn over_tcp(table: Table, node: &Node, link: &Link) -> Table {
-    let round_trip = link.round_trip();
-    let patience = CONNECT_TIMEOUT + round_trip * PATIENCE_ROUND_TRIPS;
-    let mut table = table
-        .with("keepalive", quoted(&format!("{}s", link.keepalive_s)))
-        .with("backoff_min", time(BACKOFF_MIN.min(link.retry)))
-        .with("backoff_max", time(link.retry))
-        .with("connect_timeout", time(patience));
+    let mut table = dialled(
+        table.with("keepalive", quoted(&format!("{}s", link.keepalive_s))),
+        link,
+    );
     if link.protocol != Protocol::default() {
         table = table.with("protocol", quoted(link.protocol.name()));
     }
-    if round_trip > PROBED_MAX {
+    if link.round_trip() > PROBED_MAX {
         table = table.with("path_check", quoted("0s"));
     }
-    policy(table, node, round_trip)
+    policy(table, node, link.round_trip())
+}
+
+/// A link of STCP or MTCP, which either node dials.
+fn one_way(table: Table, stcp: StcpPolicy, link: &Link) -> Table {
+    let mut table = dialled(table, link)
+        .with("protocol", quoted(stcp.framing.name()))
+        .with("on_sent", quoted(stcp.on_sent.name()));
+    if stcp.framing.has_keepalive() {
+        table = table.with("keepalive", quoted(&format!("{}s", link.keepalive_s)));
+    }
+    match link.round_trip() > PROBED_MAX {
+        true => table.with("path_check", quoted("0s")),
+        false => table,
+    }
+}
+
+/// The pauses between attempts to connect.
+fn dialled(table: Table, link: &Link) -> Table {
+    let patience = CONNECT_TIMEOUT + link.round_trip() * PATIENCE_ROUND_TRIPS;
+    table
+        .with("backoff_min", time(BACKOFF_MIN.min(link.retry)))
+        .with("backoff_max", time(link.retry))
+        .with("connect_timeout", time(patience))
+}
+
+/// The distance of a protocol's port from that of TCPCL: a listener has one.
+const fn port_offset(protocol: Protocol) -> u16 {
+    match protocol {
+        Protocol::Stcp(stcp) => match stcp.framing {
+            Framing::Stcp => PORTS_BETWEEN,
+            Framing::StcpDraft => 2 * PORTS_BETWEEN,
+            Framing::Mtcp => 3 * PORTS_BETWEEN,
+        },
+        _ => 0,
+    }
 }
 
 /// A link over UDP. A node leaves to one that keeps a rate no more than it carries: in virtual time the rest waits in the socket, here it would be dropped.
@@ -299,15 +383,24 @@ impl Table {
     /// Whether it is the one of a list that a setting names.
     fn is_called(&self, name: &str) -> bool {
         match self.section {
-            "listen" => name == UDP_LISTENER && self.says("protocol", "udp"),
+            "listen" => NAMED_LISTENERS.contains(&name) && self.says("protocol", name),
             _ => self.is_list && self.says("name", name),
         }
+    }
+
+    /// Whether it is of STCP or MTCP.
+    fn is_one_way(&self) -> bool {
+        let framings = [Framing::Stcp, Framing::StcpDraft, Framing::Mtcp];
+        let mut names = framings.into_iter().map(Framing::name);
+        names.any(|name| self.says("protocol", name))
     }
 
     /// Whether a setting of a whole section may be of this one.
     fn may_have(&self, key: &str) -> bool {
         match self.section {
             "link" | "listen" if self.says("protocol", "udp") => UDP_KEYS.contains(&key),
+            "link" if self.is_one_way() => ONE_WAY_LINK_KEYS.contains(&key),
+            "listen" if self.is_one_way() => ONE_WAY_LISTENER_KEYS.contains(&key),
             "link" => !UDP_KEYS_ALONE.contains(&key),
             _ => true,
         }
@@ -468,6 +561,35 @@ mod tests {
                 assert_eq!(files[file].matches(listener).count(), 1);
             }
             assert!(!files[2].contains("udp"));
+        }
+    }
+
+    #[test]
+    fn both_ends_of_a_link_of_stcp_dial_and_have_a_listener_for_it() {
+        for (name, port, keepalive) in [
+            ("stcp", 14_556, "keepalive = \"30s\"\n"),
+            ("stcp-draft", 24_556, ""),
+            ("mtcp", 34_556, ""),
+        ] {
+            let keys = format!("protocol = \"{name}\"\non_sent = \"keep\"\n");
+            let set = "settings = [\"link.cut_through=false\", \"link.order=expiry\", \"listen.relay=false\"]\n";
+            let files = written_over(&keys, "").expect("files");
+            for (file, address, peer) in [(0, "198.18.0.2", 2), (1, "198.18.0.1", 1)] {
+                let link = format!(
+                    "[[link]]\nname = \"a-b\"\naddress = \"{address}:{port}\"\npeer = \"ipn:{peer}.0\"\nbackoff_min = \"50ms\"\nbackoff_max = \"1000ms\"\nconnect_timeout = \"3000ms\"\nprotocol = \"{name}\"\non_sent = \"keep\"\n{keepalive}\n"
+                );
+                assert!(files[file].contains(&link), "{link}{}", files[file]);
+                let listener =
+                    format!("[[listen]]\nprotocol = \"{name}\"\naddress = \"0.0.0.0:{port}\"\n");
+                assert_eq!(files[file].matches(&listener).count(), 1);
+            }
+            assert!(!files[2].contains(name));
+            // The second link of the node is of TCPCL, where there is one.
+            let error = written_over(&keys, set).expect_err("none knows the key");
+            assert_eq!(
+                error.what,
+                "node 'a': there is no 'link.cut_through' to be set"
+            );
         }
     }
 

@@ -91,6 +91,13 @@ pub enum Blocked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foul(String);
 
+impl Foul {
+    /// A breach of a rule of another protocol.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
 impl fmt::Display for Foul {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -160,7 +160,8 @@ impl Station {
             true => Ok(()),
             false => Err((
                 "durable",
-                "sends a bundle by datagrams that is not durable on its disk".to_owned(),
+                "sends a bundle that is not durable on its disk to one who acknowledges none"
+                    .to_owned(),
             )),
         }
     }

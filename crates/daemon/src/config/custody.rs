@@ -1,0 +1,54 @@
+//! Custody of bundles of version 6, in a node file.
+
+use dhow_document::Entries;
+use dhow_document::schema::{Kind, Occurs, Section, with_default};
+use dhow_node::config::{CustodyPolicy, Enabled};
+
+use super::file::millis;
+
+/// The section `[custody]`.
+pub(super) const SECTION: Section = Section {
+    name: "custody",
+    occurs: Occurs::Once,
+    meaning: "Custody of bundles of version 6 that ask for it (RFC 5050 5.10): a custodian keeps a bundle until the next one says that it has it.",
+    groups: &[&[
+        with_default(
+            "accept",
+            Kind::Boolean,
+            "true",
+            "Whether this node becomes custodian. If not, such bundles are forwarded as they are.",
+        ),
+        with_default(
+            "aggregate",
+            Kind::Boolean,
+            "true",
+            "Whether bundles leave with a number of this custodian (custody transfer enhancement block), so that one signal may tell of many.",
+        ),
+        with_default(
+            "delay",
+            Kind::Duration,
+            "\"15s\"",
+            "How long an aggregate signal waits for other bundles to tell of.",
+        ),
+        with_default(
+            "retry",
+            Kind::Duration,
+            "\"30s\"",
+            "A bundle for which no signal came is sent again after this time, twice as long each time up to a day.",
+        ),
+    ]],
+};
+
+/// Its policy.
+pub(super) fn read_custody(entries: &Entries) -> CustodyPolicy {
+    let enabled = |key: &str| match entries.is_true(key) {
+        true => Enabled::Yes,
+        false => Enabled::No,
+    };
+    CustodyPolicy {
+        accept: enabled("accept"),
+        aggregate: enabled("aggregate"),
+        delay_ms: millis(entries.duration("delay")),
+        retry_ms: millis(entries.duration("retry")),
+    }
+}
