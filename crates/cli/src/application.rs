@@ -6,8 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
+use dhow_bundle::gateway::record_to_v7;
 use dhow_bundle::v7::admin::{AdministrativeRecord, StatusReport};
-use dhow_bundle::{BundleFlags, EndpointId, NodeId, Reading};
+use dhow_bundle::{BundleFlags, EndpointId, NodeId, Reading, Version, v6};
 use dhow_client::{Address, Client, Delivery, Error, Receipt, Receiver, Registration};
 
 use crate::address::HINT;
@@ -201,9 +202,90 @@ pub fn status_reports(delivery: &mut Delivery<'_>) -> Vec<StatusReport> {
     if delivery.read_to_end(&mut payload).is_err() {
         return Vec::new();
     }
-    match AdministrativeRecord::decode(&Bytes::from(payload), Reading::Lenient) {
+    let payload = Bytes::from(payload);
+    if is_of_v6(delivery.head().version, &payload) {
+        return status_report_of_v6(&payload).into_iter().collect();
+    }
+    match AdministrativeRecord::decode(&payload, Reading::Lenient) {
         Ok(AdministrativeRecord::StatusReport(report)) => vec![report],
         Ok(AdministrativeRecord::AggregatedReport(report)) => report.reports().collect(),
         Ok(AdministrativeRecord::Other { .. }) | Err(_) => Vec::new(),
+    }
+}
+
+/// Whether a record is one of version 6: its bundle is, or, where the node did not say of which version the bundle is, it begins as none of version 7 does,
+/// which is an array.
+fn is_of_v6(version: Version, payload: &[u8]) -> bool {
+    let is_array = payload.first().is_some_and(|first| first >> 5 == ARRAY);
+    version == Version::V6 || !is_array
+}
+
+/// Major type of arrays (RFC 8949 3.1).
+const ARRAY: u8 = 4;
+
+/// A status report of version 6, told as one of version 7 (docs/gateway.md).
+fn status_report_of_v6(payload: &[u8]) -> Option<StatusReport> {
+    let mut record = v6::admin::AdministrativeRecord::decode(payload).ok()?;
+    if let v6::admin::AdministrativeRecord::StatusReport(report) = &mut record {
+        // Version 7 has no word for custody: what else the report says counts.
+        let [_, custody, ..] = &mut report.times;
+        *custody = None;
+    }
+    match record_to_v7(&record) {
+        Ok(AdministrativeRecord::StatusReport(report)) => Some(report),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dhow_bundle::{CreationTimestamp, DtnTime};
+
+    use super::*;
+
+    fn report_of_v6(times: [Option<v6::admin::ReportTime>; 5]) -> Vec<u8> {
+        let report = v6::admin::StatusReport {
+            subject: v6::admin::Subject {
+                source: "ipn:1.5".parse().unwrap(),
+                creation: v6::CreationTime {
+                    seconds: 848_000_000,
+                    sequence: 7_042,
+                },
+                fragment: None,
+            },
+            reason: 0,
+            times,
+        };
+        v6::admin::AdministrativeRecord::StatusReport(report).encode()
+    }
+
+    #[test]
+    fn a_report_of_version_6_is_told_as_one_of_version_7() {
+        let time = Some(v6::admin::ReportTime {
+            seconds: 848_000_005,
+            nanoseconds: 250_000_000,
+        });
+        for times in [
+            [None, None, None, time, None],
+            [None, time, None, time, None],
+        ] {
+            let record = report_of_v6(times);
+            // A node of before says nothing of the version.
+            assert!(is_of_v6(Version::V6, &record) && is_of_v6(Version::V7, &record));
+            let report = status_report_of_v6(&record).unwrap();
+            assert_eq!(
+                report.bundle.creation,
+                CreationTimestamp {
+                    time: DtnTime::from_millis(848_000_000_042),
+                    sequence: 7,
+                }
+            );
+            let at = report.delivered.unwrap().time;
+            assert_eq!(at, Some(DtnTime::from_millis(848_000_005_250)));
+            assert!(report.received.is_none() && report.deleted.is_none());
+        }
+        let custody_alone = report_of_v6([None, time, None, None, None]);
+        assert_eq!(status_report_of_v6(&custody_alone), None);
+        assert!(!is_of_v6(Version::V7, &[0x82, 1]));
     }
 }

@@ -8,7 +8,7 @@ use dhow_bundle::v7::admin::ReasonCode;
 use dhow_bundle::{Instant, NodeId};
 use dhow_link::stream::{DownReason, RefuseReason};
 use dhow_node::config::LinkId;
-use dhow_node::driver::{Occurrence, Purpose, StreamId, Telling};
+use dhow_node::driver::{Occurrence, Purpose, StreamId, Telling, Untranslated};
 use tracing::field::display;
 
 use crate::lines::{Kind, Lines};
@@ -193,6 +193,11 @@ impl Journal {
                 let (address, reason) = (self.addresses(to), refusal(*reason));
                 tracing::warn!(%id, %to, address, reason, "the neighbour refused a bundle");
             }
+            Occurrence::Untranslatable(it) => {
+                let Untranslated { id, to, why } = &**it;
+                let address = self.addresses(to);
+                tracing::warn!(%id, %to, address, "bundle waits for another next hop: {why}");
+            }
             Occurrence::MessageRejected {
                 peer,
                 message,
@@ -306,6 +311,7 @@ fn provoked(occurrence: &Occurrence) -> Option<(Kind, Option<&NodeId>)> {
         Occurrence::SessionUp { parameters, .. } => Some((Kind::SessionUp, Some(&parameters.peer))),
         Occurrence::RefusedIncoming { from, .. } => Some((Kind::Refused, Some(from))),
         Occurrence::RefusedOutgoing { to, .. } => Some((Kind::RefusedByPeer, Some(to))),
+        Occurrence::Untranslatable(it) => Some((Kind::Untranslatable, Some(&it.to))),
         Occurrence::MessageRejected { peer, .. } => Some((Kind::Rejected, peer.as_ref())),
         Occurrence::DatagramsDropped { .. } => Some((Kind::Dropped, None)),
         Occurrence::Deleted { reason, .. } => match ReasonCode::from_code(*reason) {

@@ -30,6 +30,8 @@ pub enum Kind {
     Refused,
     /// A neighbour refused a bundle.
     RefusedByPeer,
+    /// A bundle had no form in the version that a neighbour speaks.
+    Untranslatable,
     /// A neighbour rejected a message.
     Rejected,
     /// Datagrams broke a rule.
@@ -57,6 +59,7 @@ impl Kind {
             Self::NoSession => "more connections of links became no session",
             Self::Refused => "more bundles were refused",
             Self::RefusedByPeer => "more bundles were refused by neighbours",
+            Self::Untranslatable => "more bundles had no form in the version that neighbours speak",
             Self::Rejected => "more messages were rejected by neighbours",
             Self::Dropped => "more rules were broken by datagrams",
             Self::Expired => "more bundles expired",

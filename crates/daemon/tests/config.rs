@@ -12,8 +12,9 @@ use std::time::Duration;
 use dhow_bundle::protocol::Transport;
 use dhow_daemon::config::{NodeFile, file::DurabilitySetting, json_schema};
 use dhow_node::config::{
-    Config, Enabled, Framing, LinkConfig, OnSent, Protocol, ReadingPolicy, STORE_QUEUE_OCTETS_MOST,
-    SendOrder, StcpPolicy, Tls, UdpPolicy, WINDOW_OCTETS_MOST,
+    AgeDialect, BundleVersions, Config, Enabled, Framing, LinkConfig, OnSent, Protocol,
+    ReadingPolicy, STORE_QUEUE_OCTETS_MOST, SendOrder, StcpPolicy, Tls, UdpPolicy,
+    WINDOW_OCTETS_MOST,
 };
 
 const NODE: &str = "[node]\nid = \"ipn:2.0\"\n";
@@ -429,6 +430,43 @@ fn a_link_is_dialled_with_the_protocol_that_is_written() {
 }
 
 #[test]
+fn a_link_and_a_listener_say_which_versions_their_peers_take() {
+    let read = |keys: &str| {
+        let link = format!("[[link]]\nname = \"beta\"\naddress = \"h:1\"\n{keys}");
+        let listen = format!("[[listen]]\naddress = \"h:2\"\n{keys}");
+        let node = parse(&format!("{NODE}{link}{listen}")).node;
+        let versions = node.links[0].policy.bundle_versions;
+        assert_eq!(node.listeners[0].policy.bundle_versions, versions);
+        (versions, node.links[0].policy.age_dialect)
+    };
+    let type20 = AgeDialect::Type20;
+    assert_eq!(read(""), (BundleVersions::Both, type20));
+    assert_eq!(
+        read("bundle_versions = [7, 6]\n"),
+        (BundleVersions::Both, type20)
+    );
+    assert_eq!(
+        read("bundle_versions = [7]\n"),
+        (BundleVersions::Seven, type20)
+    );
+    assert_eq!(
+        read("bundle_versions = [6]\nage_dialect = \"type10\"\n"),
+        (BundleVersions::Six, AgeDialect::Type10)
+    );
+    for (value, expected) in [
+        ("[]", "must be a list of some of 6, 7"),
+        ("[5]", "must be a list of some of 6, 7"),
+        ("6", "must be a list of numbers, not integer"),
+    ] {
+        let text = format!(
+            "{NODE}[[link]]\nname = \"beta\"\naddress = \"h:1\"\nbundle_versions = {value}\n"
+        );
+        let error = NodeFile::parse(&text, Path::new("node.toml")).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn a_link_over_udp_has_a_peer_and_the_keys_that_mean_something() {
     let link = "[[link]]\nname = \"gamma\"\naddress = \"h:1\"\nprotocol = \"udp\"\n";
     let peer = "peer = \"ipn:3.0\"\n";
@@ -450,7 +488,7 @@ fn a_link_over_udp_has_a_peer_and_the_keys_that_mean_something() {
     assert_eq!(file.listen[0].transport, Transport::Udp);
     assert_eq!(file.listen[1].transport, Transport::Tcp);
     assert_eq!(file.dial[0].transport, Transport::Udp);
-    let keys = "name, protocol, address, peer, mtu, rate, on_sent, enabled, dial, reading, fragment, strip_checksum, order, accept_relayed, relay, accept_sources";
+    let keys = "name, protocol, address, peer, mtu, rate, on_sent, enabled, dial, reading, fragment, strip_checksum, bundle_versions, age_dialect, order, accept_relayed, relay, accept_sources";
     for (more, expected) in [
         (
             String::new(),
@@ -529,7 +567,7 @@ fn links_and_listeners_of_stcp_and_mtcp_have_the_keys_that_mean_something() {
     let file = parse(&format!("{NODE}{listen}{peer}{policy}"));
     let named = file.node.listeners[0].policy.peer.as_ref();
     assert_eq!(named.map(ToString::to_string).as_deref(), Some("ipn:3.0"));
-    let of_links = "name, protocol, address, peer, on_sent, keepalive, enabled, dial, sessions, backoff_min, backoff_max, connect_timeout, path_check, stall_timeout, idle_timeout, answer_timeout, fragment, window, window_bundles, strip_checksum, order";
+    let of_links = "name, protocol, address, peer, on_sent, keepalive, enabled, dial, sessions, backoff_min, backoff_max, connect_timeout, path_check, stall_timeout, idle_timeout, answer_timeout, fragment, window, window_bundles, strip_checksum, bundle_versions, age_dialect, order";
     let of_listeners = "protocol, address, connections_per_address, peer, stall_timeout, transfer_mru, idle_timeout, answer_timeout, transfer_timeout, reading, accept_relayed, relay, accept_sources";
     let mtcp = link.replace("stcp", "mtcp");
     let without = of_links.replace(" keepalive,", "");

@@ -364,6 +364,15 @@ impl Entries {
         }
     }
 
+    /// A list of numbers; empty where it is not set.
+    #[must_use]
+    pub fn numbers(&self, key: &str) -> &[i64] {
+        match self.value(key) {
+            Some(Value::Numbers(numbers)) => numbers,
+            _ => &[],
+        }
+    }
+
     /// A whole number, where it is set.
     #[must_use]
     pub fn integer(&self, key: &str) -> Option<i64> {

@@ -99,6 +99,9 @@ fn key_schema(key: &Key) -> Value {
         Kind::Boolean => json!({ "type": "boolean" }),
         Kind::Choice(choices) => json!({ "enum": choices }),
         Kind::ChoiceList(choices) => json!({ "type": "array", "items": { "enum": choices } }),
+        Kind::NumberList(choices) => {
+            json!({ "type": "array", "items": { "enum": choices }, "minItems": 1 })
+        }
     };
     if let Value::Object(fields) = &mut schema {
         fields.insert("description".to_owned(), json!(key.meaning));

@@ -35,6 +35,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A list of some of these texts.
     ChoiceList(&'static [&'static str]),
+    /// A list of some of these numbers, and of one at least.
+    NumberList(&'static [i64]),
 }
 
 /// The rule that holds when a key is absent.

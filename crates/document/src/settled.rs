@@ -58,6 +58,7 @@ impl Value {
             Self::Text(text) => json!(text),
             Self::List(texts) => json!(texts),
             Self::Integer(integer) => json!(integer),
+            Self::Numbers(numbers) => json!(numbers),
             Self::Size(octets) => json!(octets),
             Self::Sizes(least, most) => json!(format!("{least}B..{most}B")),
             Self::Duration(time) => json!(written(*time)),

@@ -13,6 +13,7 @@ pub(crate) enum Value {
     Text(String),
     List(Vec<String>),
     Integer(i64),
+    Numbers(Vec<i64>),
     Size(u64),
     Sizes(u64, u64),
     Duration(Duration),
@@ -106,6 +107,20 @@ pub(crate) fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String
                 .map(|text| choose(text, choices))
                 .collect::<Result<_, _>>()
                 .map(Value::List)
+        }
+        Kind::NumberList(choices) => {
+            let list = value
+                .as_array()
+                .ok_or_else(|| kind_is("a list of numbers"))?;
+            let numbers = list.iter().map(|element| integer(element.get_ref()));
+            let numbers: Option<Vec<i64>> = numbers.collect();
+            let is_one = |number: &i64| choices.contains(number);
+            (numbers.filter(|numbers| !numbers.is_empty() && numbers.iter().all(is_one)))
+                .map(Value::Numbers)
+                .ok_or_else(|| {
+                    let choices: Vec<String> = choices.iter().map(i64::to_string).collect();
+                    format!("must be a list of some of {}", choices.join(", "))
+                })
         }
     }
 }

@@ -310,14 +310,22 @@ pub enum BundleVersions {
 impl BundleVersions {
     /// Those of a list of numbers; `None` where it is empty, or has others than 6 and 7.
     #[must_use]
-    pub fn of_numbers(numbers: &[u64]) -> Option<Self> {
-        let is_all = |of: &[u64]| numbers.iter().all(|number| of.contains(number));
+    pub fn of_numbers(numbers: &[i64]) -> Option<Self> {
+        let is_all = |of: &[i64]| numbers.iter().all(|number| of.contains(number));
         match numbers {
             [] => None,
             _ if is_all(&[6]) => Some(Self::Six),
             _ if is_all(&[7]) => Some(Self::Seven),
             _ => is_all(&[6, 7]).then_some(Self::Both),
         }
+    }
+
+    /// Their numbers.
+    pub fn numbers(self) -> impl Iterator<Item = u8> {
+        let versions = Version::ALL.into_iter();
+        versions
+            .filter(move |version| self.has(*version))
+            .map(Version::number)
     }
 
     /// Whether a version is among them.

@@ -6,7 +6,7 @@ use core::fmt;
 use dhow_bundle::{BundleId, DtnTime, EndpointId, Instant, NodeId};
 
 use crate::api::seam::DeliveryFailureAction;
-use crate::config::{Enabled, Protocol, Route, RouterKind};
+use crate::config::{BundleVersions, Enabled, Protocol, Route, RouterKind};
 use crate::driver::StreamId;
 
 /// The state of a link.
@@ -80,6 +80,8 @@ pub struct LinkView {
     pub state: LinkState,
     /// The neighbour, once a session was established.
     pub peer: Option<NodeId>,
+    /// The versions of the Bundle Protocol that bundles leave in.
+    pub bundle_versions: BundleVersions,
     /// Established sessions.
     pub sessions: usize,
     /// Attempts to connect that failed in a row.
@@ -99,6 +101,8 @@ pub struct SessionView {
     pub peer: NodeId,
     /// The convergence layer that is spoken, with default settings.
     pub protocol: Protocol,
+    /// The versions of the Bundle Protocol that bundles leave in.
+    pub bundle_versions: BundleVersions,
     /// True under TLS.
     pub secured: bool,
     /// When it was established.

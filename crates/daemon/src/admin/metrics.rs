@@ -161,7 +161,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 27] {
+fn bundle_counters(counters: &Counters) -> [Row; 28] {
     [
         (
             "bundles_created",
@@ -213,6 +213,11 @@ fn bundle_counters(counters: &Counters) -> [Row; 27] {
             "bundles_refused_by_peers",
             "Outgoing bundles that neighbours refused",
             counters.refused_by_peers,
+        ),
+        (
+            "bundles_untranslatable",
+            "Bundles that had no form in the version of the Bundle Protocol that a neighbour speaks",
+            counters.untranslatable,
         ),
         (
             "bundles_quarantined",

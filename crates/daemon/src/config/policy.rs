@@ -2,7 +2,8 @@
 
 use dhow_bundle::eid::EidPattern;
 use dhow_node::config::{
-    Acknowledge, DEFAULT_TRANSFER_MRU, ReadingPolicy, SendOrder, SessionPolicy, Tls,
+    Acknowledge, AgeDialect, BundleVersions, DEFAULT_TRANSFER_MRU, ReadingPolicy, SendOrder,
+    SessionPolicy, Tls,
 };
 
 use super::file::{TlsSettings, enabled, read_node_id, small};
@@ -101,6 +102,12 @@ pub(super) fn read_policy(
         accept_relayed: enabled(entries.is_true("accept_relayed")),
         relay: enabled(entries.is_true("relay")),
         accept_sources: read_patterns(document, entries, "accept_sources")?,
+        bundle_versions: BundleVersions::of_numbers(entries.numbers("bundle_versions"))
+            .unwrap_or_default(),
+        age_dialect: match entries.text("age_dialect") {
+            Some("type10") => AgeDialect::Type10,
+            _ => AgeDialect::Type20,
+        },
     })
 }
 

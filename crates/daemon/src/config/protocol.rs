@@ -24,6 +24,8 @@ const UDP_LINK_KEYS: &[&str] = &[
     "reading",
     "fragment",
     "strip_checksum",
+    "bundle_versions",
+    "age_dialect",
     "order",
     "accept_relayed",
     "relay",
@@ -55,6 +57,8 @@ const STCP_LINK_KEYS: &[&str] = &[
     "window",
     "window_bundles",
     "strip_checksum",
+    "bundle_versions",
+    "age_dialect",
     "order",
 ];
 

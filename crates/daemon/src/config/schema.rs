@@ -169,6 +169,18 @@ const POLICY: &[Key] = &[
         "true",
         "Forward bundles that came from the peer to third nodes.",
     ),
+    with_default(
+        "bundle_versions",
+        Kind::NumberList(&[6, 7]),
+        "[6, 7]",
+        "Versions of the Bundle Protocol that the peer takes: bundles of another leave translated (docs/gateway.md). With both they leave as they are.",
+    ),
+    with_default(
+        "age_dialect",
+        Kind::Choice(&["type20", "type10"]),
+        "\"type20\"",
+        "The type of the block that tells the age of bundles which leave translated into version 6: 20 for ION, HDTN and DTNME, 10 for IBR-DTN and DTN2.",
+    ),
     key(
         "accept_sources",
         Kind::TextList,

@@ -42,6 +42,8 @@ const NAMED_LISTENERS: &[&str] = &["udp", "stcp", "stcp-draft", "mtcp"];
 const UDP_KEYS: &[&str] = &[
     "accept_relayed",
     "accept_sources",
+    "age_dialect",
+    "bundle_versions",
     "enabled",
     "fragment",
     "mtu",
@@ -56,9 +58,11 @@ const UDP_KEYS_ALONE: &[&str] = &["mtu", "rate", "on_sent"];
 
 /// Keys that links, and those that listeners of STCP and MTCP have (docs/stcp.md).
 const ONE_WAY_LINK_KEYS: &[&str] = &[
+    "age_dialect",
     "answer_timeout",
     "backoff_max",
     "backoff_min",
+    "bundle_versions",
     "connect_timeout",
     "enabled",
     "fragment",
