@@ -90,6 +90,12 @@ impl Neighbour {
 }
 
 impl Adjacencies {
+    /// Whether bundles of a version leave translated over a session.
+    pub(crate) fn translates(&self, session: SessionId, version: Version) -> bool {
+        let neighbour = self.neighbour(session);
+        neighbour.is_some_and(|neighbour| !neighbour.speaks(version))
+    }
+
     /// What is said of this node and of a hop to a neighbour that speaks only the other version.
     fn crossing(&self, session: SessionId, header: &Header) -> Option<Edit> {
         let neighbour = self.neighbour(session)?;
@@ -196,17 +202,6 @@ impl Node {
             return self.copy_back(now, session, key, CopyEnd::Barred);
         }
         self.divert(now, key, 0);
-    }
-
-    /// Whether this node is custodian of a bundle that has left over a session, until a signal comes: in version 7 nobody sends one, so custody
-    /// ends with the crossing.
-    pub(crate) fn stays_in_custody(&self, session: SessionId, key: BundleKey) -> bool {
-        let version = self.held.entry(key).map(|entry| entry.version());
-        let neighbour = self.adjacencies.neighbour(session);
-        let has_crossed = neighbour
-            .zip(version)
-            .is_some_and(|(neighbour, version)| !neighbour.speaks(version));
-        self.held.custody().has(key) && !has_crossed
     }
 
     /// Note, count and tell that a bundle has no form in the version that a session's neighbour speaks.

@@ -39,6 +39,7 @@ impl Node {
             .held
             .reported(&self.config, entry, ReportKind::Forwarded);
         let (id, octets) = (self.held.told(&mut self.outbox, entry), entry.octets());
+        let version = entry.version();
         self.outbox.counters.forwarded += 1;
         self.outbox.counters.forwarded_octets += octets;
         if let Some(subject) = subject.filter(|_| !planted(Mutant::ForwardingNotReported)) {
@@ -54,7 +55,12 @@ impl Node {
         }
         match self.forwarding.copies().router(key) {
             Some(_) => self.copy_given(now, session, key),
-            None if self.stays_in_custody(session, key) => self.await_signal(now, key),
+            // In version 7 nobody sends a signal, so custody ends with the crossing.
+            None if self.held.custody().has(key)
+                && !self.adjacencies.translates(session, version) =>
+            {
+                self.await_signal(now, key)
+            }
             None if self.forwarding.keeps_sent(&self.adjacencies, session) => {
                 self.stay(now, session, key)
             }

@@ -204,6 +204,28 @@ fn reports_come_to_who_asked_in_the_version_that_is_spoken_there() {
     }
 }
 
+/// RFC 5050 5.10: the gateway takes custody from the node before, and has it until the next hop has the bundle, in a version without custody.
+#[test]
+fn custody_ends_where_a_bundle_crosses() {
+    let mut world = line(6, 4, |_, _| ());
+    let mut sender = Client::new("ipn:1.5", false);
+    for number in 0..6 {
+        let asks = BundleFlags::from_bits(v6::BundleFlags::CUSTODY_REQUESTED.bits());
+        let adu = reported(adu(6, "ipn:3.42"), "dtn:none", asks);
+        sender.send(adu, &payload(number, 9_000 * number));
+    }
+    world.connect(0, sender);
+    let receiver = world.connect(2, Client::new("ipn:3.42", true));
+    world.until("all are delivered and released", |world| {
+        let is_empty = |at: usize| world.machines[at].store.kept.bundles.is_empty();
+        (0..3).all(is_empty) && world.client(2, receiver).received.len() == 6
+    });
+    world.stay(120);
+    assert_eq!(world.client(2, receiver).received.len(), 6);
+    assert_eq!(counters(&world, 2).duplicates, 0, "none is sent again");
+    assert!(counters(&world, 1).signals_sent > 0);
+}
+
 /// Its maker, and whether it says that its subject was received, forwarded, delivered.
 fn report(version: u32, (adu, payload): &(BundleAdu, Vec<u8>)) -> (String, [bool; 3]) {
     let (subject, asserts) = match version {

@@ -12,6 +12,7 @@ mod contacts;
 mod custody;
 pub mod effective;
 pub mod file;
+mod gateway;
 mod measure;
 pub mod memory;
 mod moment;

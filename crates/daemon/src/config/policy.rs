@@ -2,11 +2,11 @@
 
 use dhow_bundle::eid::EidPattern;
 use dhow_node::config::{
-    Acknowledge, AgeDialect, BundleVersions, DEFAULT_TRANSFER_MRU, ReadingPolicy, SendOrder,
-    SessionPolicy, Tls,
+    Acknowledge, DEFAULT_TRANSFER_MRU, ReadingPolicy, SendOrder, SessionPolicy, Tls,
 };
 
 use super::file::{TlsSettings, enabled, read_node_id, small};
+use super::gateway::read_gateway;
 use super::memory::Memory;
 use dhow_document::{Document, Entries, FileError};
 
@@ -64,6 +64,7 @@ pub(super) fn read_policy(
         .text("peer")
         .map(|text| read_node_id(document, entries.line_of("peer"), text))
         .transpose()?;
+    let (bundle_versions, age_dialect) = read_gateway(entries);
     Ok(SessionPolicy {
         keepalive_s: u16::try_from(whole_seconds("keepalive", u64::from(u16::MAX))?)
             .unwrap_or(u16::MAX),
@@ -102,12 +103,8 @@ pub(super) fn read_policy(
         accept_relayed: enabled(entries.is_true("accept_relayed")),
         relay: enabled(entries.is_true("relay")),
         accept_sources: read_patterns(document, entries, "accept_sources")?,
-        bundle_versions: BundleVersions::of_numbers(entries.numbers("bundle_versions"))
-            .unwrap_or_default(),
-        age_dialect: match entries.text("age_dialect") {
-            Some("type10") => AgeDialect::Type10,
-            _ => AgeDialect::Type20,
-        },
+        bundle_versions,
+        age_dialect,
     })
 }
 

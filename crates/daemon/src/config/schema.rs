@@ -2,6 +2,7 @@
 
 use super::contacts::{CONTACT, CONTACT_PLAN};
 use super::custody::SECTION as CUSTODY;
+use super::gateway::{AGE_DIALECT, BUNDLE_VERSIONS};
 use dhow_bundle::RouterKind;
 use dhow_bundle::protocol::{OnSent, Protocol};
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
@@ -169,18 +170,8 @@ const POLICY: &[Key] = &[
         "true",
         "Forward bundles that came from the peer to third nodes.",
     ),
-    with_default(
-        "bundle_versions",
-        Kind::NumberList(&[6, 7]),
-        "[6, 7]",
-        "Versions of the Bundle Protocol that the peer takes: bundles of another leave translated (docs/gateway.md). With both they leave as they are.",
-    ),
-    with_default(
-        "age_dialect",
-        Kind::Choice(&["type20", "type10"]),
-        "\"type20\"",
-        "The type of the block that tells the age of bundles which leave translated into version 6: 20 for ION, HDTN and DTNME, 10 for IBR-DTN and DTN2.",
-    ),
+    BUNDLE_VERSIONS,
+    AGE_DIALECT,
     key(
         "accept_sources",
         Kind::TextList,
