@@ -58,7 +58,7 @@ impl Node {
             .hop_count()
             .and_then(|hops| u8::try_from(hops.count).ok());
         // Copies are told apart by their hops only where every node counts them.
-        let counted = hops.filter(|_| !header.has_been_in_v6());
+        let counted = || hops.filter(|_| !header.has_been_in_v6());
         // RFC 9171 4.2.3: a bundle without source is not identified by its creation timestamp, which
         // another node may have given out as well.
         if !id.source.is_null()
@@ -74,7 +74,7 @@ impl Node {
                 ..identity
             };
             if let Some(key) = self.held.find(&identity)
-                && self.meet_copy(now, key, (hops, counted))? == Copy::Held
+                && self.meet_copy(now, key, (hops, counted()))? == Copy::Held
             {
                 self.forwarding.copy_known(&self.adjacencies, key, session);
                 self.tell_redundant(now, Some(key), header);
@@ -104,7 +104,7 @@ impl Node {
                 hops: then,
             }) = recollection
             {
-                if was_never_here(counted, then) {
+                if was_never_here(counted(), then) {
                     self.tell_redundant(now, None, header);
                     self.duplicate(id);
                     return Ok(Admission::Known);

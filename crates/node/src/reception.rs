@@ -315,12 +315,13 @@ impl Node {
         let arrived = u64::try_from(octets.len()).unwrap_or(u64::MAX);
         let outcome = match arrived.cmp(&header.total_octets()) {
             Ordering::Less => Err(ends_early()),
-            Ordering::Greater if !header.has_open_end() => Err(goes_on()),
-            Ordering::Equal | Ordering::Greater => {
-                header.check_body(&octets).map_err(Refused::breaks)
+            Ordering::Equal => header.check_body(&octets).map_err(Refused::breaks),
+            Ordering::Greater if header.has_open_end() => {
+                let checked = header.check_body(&octets).map_err(Refused::breaks);
+                checked.and_then(|()| self.held.lengthen(&self.config, key, arrived))
             }
+            Ordering::Greater => Err(goes_on()),
         };
-        let outcome = outcome.and_then(|()| self.held.lengthen(&self.config, key, arrived));
         if let Err(refused) = outcome {
             // Octets that it announced and did not bring take no room while it is deleted.
             self.held.begin_reservation(&self.config, key);
