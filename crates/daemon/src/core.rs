@@ -187,6 +187,7 @@ impl Core {
                     }
                 }
                 Purpose::Client => state.counts.clients += 1,
+                Purpose::Program => {}
                 Purpose::Heard { .. } => state.counts.strangers += 1,
             }
             state.streams.open(stream, ends);

@@ -102,6 +102,10 @@ impl Journal {
                 tracing::debug!(stream = stream.0, address = shown, "application connected");
                 None
             }
+            Purpose::Program => {
+                tracing::debug!(stream = stream.0, "program connected");
+                None
+            }
             Purpose::Heard { .. } => {
                 tracing::debug!(stream = stream.0, address = shown, "stranger heard");
                 None
@@ -365,6 +369,20 @@ fn log_rest(occurrence: &Occurrence) {
         }
         Occurrence::ClockJumped { milliseconds } => {
             tracing::warn!(milliseconds, "the wall clock jumped")
+        }
+        Occurrence::ProgramUp { stream, name } => {
+            tracing::info!(stream = stream.0, program = name, "program is there");
+        }
+        Occurrence::ProgramDown {
+            stream,
+            name,
+            reason,
+        } => {
+            tracing::warn!(
+                stream = stream.0,
+                program = name,
+                "program is gone: {reason}"
+            );
         }
         Occurrence::ClientClosed { stream, reason } => tracing::debug!(
             stream = stream.0,

@@ -43,7 +43,9 @@ use crate::recording::{Recording, RecordingOrder};
 use crate::signals::Signals;
 use crate::slow_disk::SlowDisk;
 use crate::storing::{Answers, StoreThread};
-use crate::streams::accept::{ClientListener, Places, accept_clients, accept_neighbours};
+use crate::streams::accept::{
+    ClientListener, Places, accept_clients, accept_neighbours, accept_programs,
+};
 use crate::streams::bound::{Bound, NeighbourSocket};
 use crate::streams::carrier::Carriers;
 use crate::streams::dial::{DialTable, Means, dial_on_demand};
@@ -77,6 +79,9 @@ impl Ready {
 
 /// Segments that a log has beside a quarter more than its quota, about (docs/store-format.md 7).
 const LOG_SEGMENTS_BESIDE: u64 = 6;
+
+/// Connections of programs that are a part of the node, at a time.
+const PROGRAMS_MAX: usize = 64;
 
 /// Why a node did not run, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -304,6 +309,10 @@ async fn live(
     };
     standing.spawn_local(dial_on_demand(core.clone(), links, means));
     let listeners = (bound.neighbours, bound.clients);
+    if let Some(programs) = bound.programs {
+        let places = Places::new(PROGRAMS_MAX);
+        standing.spawn_local(accept_programs(core.clone(), programs, places));
+    }
     let mut accepting = accept(&core, &file, places, listeners, tls.as_ref());
     for port in ports.bound() {
         accepting.spawn_local(Rc::clone(&ports).read(Rc::clone(port)));

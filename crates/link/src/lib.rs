@@ -8,6 +8,7 @@
 extern crate alloc;
 
 pub mod datagram;
+pub mod external;
 pub mod stcp;
 pub mod stream;
 pub mod tcpcl;

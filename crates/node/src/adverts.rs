@@ -1,13 +1,14 @@
 //! Adverts: what routers of neighbours tell each other, in bundles between the routing services of their nodes (docs/adverts.md).
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::cbor::{Reader, write_array, write_byte_string, write_text, write_unsigned};
 use dhow_bundle::storage::{BundleKey, Extents};
-use dhow_bundle::{BundleBuilder, BundleFlags, EndpointId, Instant, NodeId, Now, RouterKind};
+use dhow_bundle::{BundleBuilder, BundleFlags, EndpointId, Instant, NodeId, Now};
 
 use crate::held::bundles::Removal;
 use crate::held::retention::{State, Trigger};
@@ -105,12 +106,12 @@ impl Node {
                 *place = octet;
             }
             if let Some((router, peer, body)) = self.forwarding.poll_advert(&self.held, key) {
-                self.advertise(now, router, &peer, &body);
+                self.advertise(now, &router, &peer, &body);
             }
         }
     }
 
-    fn advertise(&mut self, now: Now, router: RouterKind, peer: &NodeId, body: &[u8]) {
+    fn advertise(&mut self, now: Now, router: &str, peer: &NodeId, body: &[u8]) {
         let here = self.held.endpoints().local().counterpart(peer);
         let (Some(source), Some(destination)) = (routing_service(here), routing_service(peer))
         else {
@@ -192,7 +193,7 @@ impl Node {
         let is_taken = decode(octets).is_some_and(|(router, body)| {
             self.advertiser(key).is_some_and(|peer| {
                 self.forwarding
-                    .hear(&self.held, &mut self.adjacencies, now, router, &peer, body)
+                    .hear(&self.held, &mut self.adjacencies, now, &router, &peer, body)
             })
         });
         let counters = &mut self.outbox.counters;
@@ -205,17 +206,17 @@ impl Node {
 }
 
 /// The payload of an advert.
-pub(crate) fn encode(router: RouterKind, body: &[u8]) -> Vec<u8> {
+pub(crate) fn encode(router: &str, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(body.len() + 32);
     write_array(&mut out, 3);
     write_unsigned(&mut out, VERSION);
-    write_text(&mut out, router.name());
+    write_text(&mut out, router);
     write_byte_string(&mut out, body);
     out
 }
 
 /// The router that an advert is for, and what it says to it; none where it is no advert of this version.
-pub(crate) fn decode(octets: &[u8]) -> Option<(RouterKind, &[u8])> {
+pub(crate) fn decode(octets: &[u8]) -> Option<(String, &[u8])> {
     if octets.len() > ADVERT_OCTETS {
         return None;
     }
@@ -226,7 +227,7 @@ pub(crate) fn decode(octets: &[u8]) -> Option<(RouterKind, &[u8])> {
         return None;
     }
     array.item(&mut reader).ok()?;
-    let router = RouterKind::named(&reader.text(NAME_OCTETS).ok()?)?;
+    let router = reader.text(NAME_OCTETS).ok()?.into_owned();
     array.item(&mut reader).ok()?;
     let body = reader.byte_string().ok()?;
     array.end(&mut reader).ok()?;
@@ -241,8 +242,8 @@ mod tests {
 
     #[test]
     fn an_advert_is_read_as_it_was_written() {
-        let octets = encode(RouterKind::Flood, b"body");
-        assert_eq!(decode(&octets), Some((RouterKind::Flood, &b"body"[..])));
+        let octets = encode("flood", b"body");
+        assert_eq!(decode(&octets), Some(("flood".into(), &b"body"[..])));
         for end in 0..octets.len() {
             assert_eq!(decode(&octets[..end]), None, "{end}");
         }
@@ -255,26 +256,23 @@ mod tests {
         #[test]
         fn any_octets_are_an_advert_or_none(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Some((router, body)) = decode(&octets) {
-                let again = encode(router, body);
+                let again = encode(&router, body);
                 prop_assert_eq!(decode(&again), Some((router, body)));
             }
         }
     }
 
     #[test]
-    fn an_advert_of_another_version_or_router_or_size_is_none() {
-        let mut octets = encode(RouterKind::Flood, b"body");
+    fn an_advert_of_another_version_or_size_is_none() {
+        let mut octets = encode("flood", b"body");
         octets[1] = 2;
         assert_eq!(decode(&octets), None);
-        let mut octets = encode(RouterKind::Flood, b"body");
-        octets[3] = b'g';
-        assert_eq!(decode(&octets), None);
-        let most = ADVERT_OCTETS - encode(RouterKind::Flood, &[0; 60_000]).len() + 60_000;
-        assert!(decode(&encode(RouterKind::Flood, &alloc::vec![0; most])).is_some());
-        assert_eq!(
-            decode(&encode(RouterKind::Flood, &alloc::vec![0; most + 1])),
-            None
-        );
+        let mut octets = encode("flood", b"body");
+        octets[3] = 0xff;
+        assert_eq!(decode(&octets), None, "no UTF-8");
+        let most = ADVERT_OCTETS - encode("flood", &[0; 60_000]).len() + 60_000;
+        assert!(decode(&encode("flood", &alloc::vec![0; most])).is_some());
+        assert_eq!(decode(&encode("flood", &alloc::vec![0; most + 1])), None);
     }
 
     #[test]

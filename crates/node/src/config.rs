@@ -24,6 +24,8 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// The routers of destinations, by pattern; static routes decide about all others.
     pub routing: Vec<Routing>,
+    /// Routers that are programs of their own (docs/external.md).
+    pub external: ExternalConfig,
     /// Contacts that are planned, of this node and of others.
     pub contacts: ContactTable,
     /// Most octets in the store, bundles as stored.
@@ -69,6 +71,7 @@ impl Config {
             listeners: alloc::vec![ListenerConfig::default()],
             routes: Vec::new(),
             routing: Vec::new(),
+            external: ExternalConfig::default(),
             contacts: ContactTable::default(),
             quota_octets: 10 << 30,
             quota_bundles: u64::MAX,
@@ -399,6 +402,45 @@ pub struct Routing {
     pub to: String,
     /// The router that decides about their bundles.
     pub router: RouterKind,
+}
+
+/// Routers that are programs of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExternalConfig {
+    /// What holds for all of them.
+    pub policy: ExternalPolicy,
+    /// Their destinations. The most specific pattern of a destination counts, of [`Config::routing`] and of this, the first of equals.
+    pub routing: Vec<ExternalRouting>,
+}
+
+/// The destinations of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalRouting {
+    /// Endpoint-ID pattern, as text (`ipn:*.*`).
+    pub to: String,
+    /// The name that the program gives; none of a [`RouterKind`].
+    pub program: String,
+}
+
+/// How long programs are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExternalPolicy {
+    /// Questions that a program may leave without an answer, at most; at least 1 (default 256).
+    pub questions: u32,
+    /// The time after which a program whose answer does not come is cut off, milliseconds (default 10,000).
+    pub answer_ms: u64,
+    /// The time after which bundles without a decision go by routes, where there are any, milliseconds; 0 for never (default 0).
+    pub fallback_ms: u64,
+}
+
+impl Default for ExternalPolicy {
+    fn default() -> Self {
+        Self {
+            questions: 256,
+            answer_ms: 10_000,
+            fallback_ms: 0,
+        }
+    }
 }
 
 /// Which status reports this node generates (RFC 9171 5.1: none by default).

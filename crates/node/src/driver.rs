@@ -39,6 +39,8 @@ pub enum Purpose {
     },
     /// An application's connection.
     Client,
+    /// The connection of a program that is a part of the node (docs/external.md).
+    Program,
     /// A conversation with an address from which datagrams came that is no link's. Its bundles are taken as from nobody known, and none is
     /// sent there.
     Heard {
@@ -487,6 +489,22 @@ pub enum Occurrence {
     },
     /// A bundle has no form in the version of the Bundle Protocol that a neighbour speaks: it waits for another next hop (docs/gateway.md).
     Untranslatable(Box<Untranslated>),
+    /// A program has said which part of the node it is.
+    ProgramUp {
+        /// The stream.
+        stream: StreamId,
+        /// The name that it gave.
+        name: String,
+    },
+    /// The connection of a program is over.
+    ProgramDown {
+        /// The stream.
+        stream: StreamId,
+        /// The name that it gave; empty if none.
+        name: String,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// A bundle that has no form in the version that a neighbour speaks.

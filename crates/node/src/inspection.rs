@@ -11,6 +11,7 @@ use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::session_id::SessionId;
 use crate::config::{Enabled, Route, RouterKind, Routing};
 use crate::contacts::ContactTable;
+use crate::external::router::External;
 use crate::held::bundles::Entry;
 use crate::held::endpoints::EndpointIndex;
 use crate::held::retention::State;
@@ -20,7 +21,7 @@ use crate::reception::Reception;
 use crate::routing::Hop;
 use crate::view::{
     ArrivalView, BundleState, BundleView, Counters, DestinationView, LinkState, LinkView,
-    RegistrationView, RouteView, SessionView, WaitingView,
+    ProgramView, RegistrationView, RouteView, SessionView, WaitingView,
 };
 use dhow_bundle::DtnTime;
 
@@ -119,7 +120,18 @@ impl Node {
             },
             implicit: false,
             usable: self.adjacencies.peers().next().is_some(),
-            router: Some(*router),
+            router: Some(router.name().into()),
+        });
+        let external = self.config.external.routing.iter();
+        let external = external.map(|it| RouteView {
+            route: Route {
+                to: it.to.clone(),
+                via: "*".into(),
+                priority: 0,
+            },
+            implicit: false,
+            usable: self.adjacencies.peers().next().is_some(),
+            router: Some(it.program.clone()),
         });
         let fixed = self
             .forwarding
@@ -141,7 +153,15 @@ impl Node {
             usable: self.adjacencies.is_up(&Hop::Peer(peer.clone())),
             router: None,
         });
+        let routed = routed.chain(external);
         routed.chain(implicit).chain(fixed).collect()
+    }
+
+    /// Routers that are programs of their own.
+    #[must_use]
+    pub fn programs(&self) -> Vec<ProgramView> {
+        let programs = self.forwarding.externals().iter();
+        programs.map(External::view).collect()
     }
 
     /// The contact table.
@@ -297,6 +317,9 @@ impl Node {
             in_flight: entry.state() == State::InFlight,
             state: match state_of(entry) {
                 BundleState::Sent if self.held.custody().has(key) => BundleState::AwaitingSignal,
+                BundleState::Waiting if self.forwarding.awaits_decision(key) => {
+                    BundleState::AwaitingRouter
+                }
                 state => state,
             },
         }

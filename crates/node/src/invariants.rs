@@ -218,7 +218,8 @@ impl Node {
             .clients()
             .map(|(it, client)| (it, client.timeout));
         let mut armed = 0;
-        for (stream, timeout) in sessions.chain(clients) {
+        let programs = self.programs.timers();
+        for (stream, timeout) in sessions.chain(clients).chain(programs) {
             if let Some(at) = timeout {
                 armed += 1;
                 expect(

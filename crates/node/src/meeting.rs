@@ -44,7 +44,7 @@ impl Node {
                 };
                 (tongue, None, listener.policy.clone())
             }
-            Purpose::Client => return,
+            Purpose::Client | Purpose::Program => return,
         };
         // RFC 9174 4.6: the largest transfer that can be taken. Peers make room for it (HDTN: 48 octets for each segment of
         // it and each bundle in flight), and the store would refuse what is longer than the quota.

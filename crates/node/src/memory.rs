@@ -65,7 +65,8 @@ impl Node {
         let sessions = self
             .adjacencies
             .count()
-            .saturating_add(self.delivery.clients().count());
+            .saturating_add(self.delivery.clients().count())
+            .saturating_add(self.programs.count());
         let tables = (self.held.memory_octets())
             .saturating_add(bundles.saturating_mul(STORE_OCTETS))
             .saturating_add(self.forwarding.memory_octets())

@@ -6,7 +6,7 @@
 //! (bundles coming in), `reactive` (the part that is kept of one that broke off), `stored` (answers of the store), `transmission` (bundles made here), `recovery` (what a restart
 //! found), `sending` (bundles going out), `outcomes` (how their transfers end), `fragmentation`, `cut_through` (those that still come in), `before_sync` (those that
 //! are not durable yet), `returning`, `copies` (those of which several neighbours get one), `custody_transfer` (those that a custodian keeps), `forwarded`, `dispatch` (where a stored bundle goes), `delivery`,
-//! `echo`, `perf`, `retries`, `deletion` (how a bundle ends), `reports`, `collection` and `collected` (status reports), `adverts` (of routers to each other), `originated` (bundles that the node
+//! `echo`, `perf`, `retries`, `deletion` (how a bundle ends), `reports`, `collection` and `collected` (status reports), `adverts` (of routers to each other), `programs` (routers that are programs of their own), `originated` (bundles that the node
 //! makes for itself), `reservation` (room), `operator`.
 
 use alloc::boxed::Box;
@@ -20,6 +20,7 @@ use crate::attention::Attention;
 use crate::config::Config;
 use crate::delivery::Delivery;
 use crate::driver::{Action, Event, Occurrence, Purpose, Telling};
+use crate::external::connections::Connections;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::outbox::Outbox;
@@ -56,6 +57,7 @@ pub struct Node {
     pub(crate) adjacencies: Adjacencies,
     pub(crate) delivery: Delivery,
     pub(crate) services: Services,
+    pub(crate) programs: Connections,
     pub(crate) reporting: Reporting,
     pub(crate) attention: Attention,
     pub(crate) outbox: Outbox,
@@ -80,6 +82,7 @@ impl Node {
             adjacencies: Adjacencies::new(&config),
             delivery: Delivery::default(),
             services: Services::new(&config),
+            programs: Connections::default(),
             reporting: Reporting::new(&config),
             attention: Attention::default(),
             outbox: Outbox::default(),
@@ -146,6 +149,7 @@ impl Node {
             Event::Read { ticket, octets } => self.handle_read(now, ticket, octets),
             Event::Connected { stream, purpose } => match purpose {
                 Purpose::Client => self.welcome(stream),
+                Purpose::Program => self.welcome_program(now, stream),
                 neighbours => self.meet(now, stream, &neighbours),
             },
             Event::Octets { stream, octets } => self.handle_octets(now, stream, octets),
@@ -236,6 +240,9 @@ impl Node {
         if self.outbox.actions.is_empty() && self.stage != Stage::Recovering {
             self.attend_all(now);
             self.dial(now);
+            if self.forwarding.has_externals() {
+                self.attend_programs(now);
+            }
             if self.forwarding.has_adverts() {
                 self.send_adverts(now);
             }
@@ -307,7 +314,8 @@ impl Node {
         let adjacencies = self.adjacencies.poll_timeout();
         let perf = self.services.perf.due();
         let custody = self.held.custody().value().poll_timeout();
-        [held, timeout, adjacencies, reports, perf, custody]
+        let programs = self.forwarding.externals_due();
+        [held, timeout, adjacencies, reports, perf, custody, programs]
             .into_iter()
             .flatten()
             .min()

@@ -42,6 +42,8 @@ impl Node {
             }
         } else if let Some(client) = self.delivery.client_mut(stream) {
             client.session.handle_octets(now, octets);
+        } else {
+            self.hear_program(now, stream, octets);
         }
         self.attention.attend(stream);
     }
@@ -78,6 +80,8 @@ impl Node {
             );
             self.attend_all(now);
             self.dismiss(now, stream);
+        } else {
+            self.part_with_program(stream);
         }
         self.adjacencies.forget(session);
     }
@@ -89,6 +93,7 @@ impl Node {
             .flush(&mut self.outbox, SessionId::over(stream))
         {
             self.delivery.flush(&mut self.outbox, stream);
+            self.flush_program(stream);
         }
     }
 
@@ -120,6 +125,8 @@ impl Node {
                 self.adjacencies.forget(session);
             }
             return;
+        } else {
+            return self.write_program(stream, limit, out);
         }
         // Sending may end what a session waits for, moves its timers, and may even end the session.
         let happened = self.listen(now, stream);
@@ -165,6 +172,9 @@ impl Node {
                     .backlog()
                     .has_room(stream, self.config.store_queue_octets)
                     || planted(Mutant::QueueWithoutBound));
+        }
+        if self.programs.get(stream).is_some() {
+            return self.wants_of_program(stream);
         }
         self.delivery.client(stream).is_none_or(|client| {
             client.session.wants_octets()
@@ -217,7 +227,9 @@ impl Node {
     /// Set a stream's timer to what its session wants.
     pub(crate) fn arm(&mut self, stream: StreamId) {
         let neighbour = self.adjacencies.rearm(SessionId::over(stream));
-        let rearmed = neighbour.or_else(|| self.delivery.rearm(stream, self.config.memory_octets));
+        let rearmed = neighbour
+            .or_else(|| self.delivery.rearm(stream, self.config.memory_octets))
+            .or_else(|| self.programs.rearm(stream));
         if let Some([wanted, armed]) = rearmed {
             self.attention.rearm(stream, armed, wanted);
         }
@@ -230,6 +242,8 @@ impl Node {
         } else if let Some(client) = self.delivery.client_mut(stream) {
             client.timeout = None;
             client.session.handle_timeout(now);
+        } else {
+            self.program_timeout(now, stream);
         }
         self.attention.attend(stream);
     }

@@ -1,12 +1,13 @@
 //! The view of a node from outside: plain values for the operator's interface.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use dhow_bundle::{BundleId, DtnTime, EndpointId, Instant, NodeId};
 
 use crate::api::seam::DeliveryFailureAction;
-use crate::config::{BundleVersions, Enabled, Protocol, Route, RouterKind};
+use crate::config::{BundleVersions, Enabled, Protocol, Route};
 use crate::driver::StreamId;
 
 /// The state of a link.
@@ -33,6 +34,8 @@ pub enum BundleState {
     InFlight,
     /// It is tried again after a while: a neighbour refused it, it came back, or its checksums are compared.
     AwaitingRetry,
+    /// It waits for the decision of a router that is a program.
+    AwaitingRouter,
     /// It has left over a link that promises nothing, and is kept until it expires.
     Sent,
     /// The next hop has it, and this node is its custodian until a signal says who is.
@@ -44,12 +47,13 @@ pub enum BundleState {
 }
 
 impl fmt::Display for BundleState {
-    /// `waiting`, `in_flight`, `resting`, `sent`, `awaiting_signal`, `reassembling`, `damaged`.
+    /// `waiting`, `in_flight`, `resting`, `awaiting_router`, `sent`, `awaiting_signal`, `reassembling`, `damaged`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Waiting => "waiting",
             Self::InFlight => "in_flight",
             Self::AwaitingRetry => "resting",
+            Self::AwaitingRouter => "awaiting_router",
             Self::Sent => "sent",
             Self::AwaitingSignal => "awaiting_signal",
             Self::Reassembling => "reassembling",
@@ -159,7 +163,30 @@ pub struct RouteView {
     /// True when a session is established over which it could be used now.
     pub usable: bool,
     /// The router that decides, where routes do not: `via` is then `*`, every neighbour.
-    pub router: Option<RouterKind>,
+    pub router: Option<String>,
+}
+
+/// A router that is a program of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramView {
+    /// Its name.
+    pub name: String,
+    /// Patterns of the destinations that it decides about.
+    pub patterns: Vec<String>,
+    /// Whether it is there.
+    pub is_there: bool,
+    /// Times that it came.
+    pub sessions: u64,
+    /// Bundles that wait for its decision.
+    pub undecided: usize,
+    /// Questions without an answer.
+    pub unanswered: usize,
+    /// Questions that it was asked.
+    pub questions: u64,
+    /// Decisions that were taken.
+    pub decisions: u64,
+    /// Decisions about bundles that are not held.
+    pub stale: u64,
 }
 
 /// Bundles that wait for one next hop.
@@ -272,6 +299,10 @@ pub struct Counters {
     pub adverts_taken: u64,
     /// Adverts that no router took (docs/adverts.md).
     pub adverts_refused: u64,
+    /// Connections of programs that the node ended, for what they said or did not say (docs/external.md).
+    pub programs_ended: u64,
+    /// Bundles that went by routes since no program decided about them in time.
+    pub fallbacks: u64,
     /// Custody signals sent, aggregates as one.
     pub signals_sent: u64,
     /// Custody signals about bundles that this node has not, or has no custody of.

@@ -3,14 +3,14 @@
 use dhow_bundle::{Instant, Now};
 use dhow_node::Node;
 use dhow_node::api::seam::DeliveryFailureAction;
-use dhow_node::config::{Enabled, RouterKind};
+use dhow_node::config::Enabled;
 use dhow_node::contacts::{Phase, PlannedContact};
 use dhow_node::view::{
-    ArrivalView, BundleView, DatagramCounts, DestinationView, LinkOrigin, LinkState, LinkView,
-    RegistrationView, RouteView, SessionView,
+    ArrivalView, BundleView, Counters, DatagramCounts, DestinationView, LinkOrigin, LinkState,
+    LinkView, ProgramView, RegistrationView, RouteView, SessionView,
 };
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::routes::Facts;
 use crate::counts::DriverCounts;
@@ -31,6 +31,7 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
         "api_tcp": facts.api_tcp,
         "admin_tcp": facts.admin_tcp,
         "sessions": node.sessions().len(),
+        "routers": node.programs().iter().map(program).collect::<Map<_, _>>(),
         "store": {
             "path": facts.store_path,
             "durability": facts.durability,
@@ -41,36 +42,7 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "quota_octets": facts.quota_octets,
             "effective_quota_octets": node.quota_octets(),
         },
-        "counters": {
-            "created": counters.created,
-            "received": counters.received,
-            "received_octets": counters.received_octets,
-            "duplicates": counters.duplicates,
-            "forwarded": counters.forwarded,
-            "forwarded_octets": counters.forwarded_octets,
-            "delivered": counters.delivered,
-            "expired": counters.expired,
-            "deleted": counters.deleted,
-            "refused": counters.refused,
-            "refused_by_peers": counters.refused_by_peers,
-            "untranslatable": counters.untranslatable,
-            "reports": counters.reports,
-            "reports_collected": counters.reports_collected,
-            "reports_suppressed": counters.reports_suppressed,
-            "answers_withheld": counters.answers_withheld,
-            "adverts_sent": counters.adverts_sent,
-            "adverts_taken": counters.adverts_taken,
-            "adverts_refused": counters.adverts_refused,
-            "signals_sent": counters.signals_sent,
-            "signals_ignored": counters.signals_ignored,
-            "quarantined": counters.quarantined,
-            "transitions_refused": counters.transitions_refused,
-            "passed": counters.passed,
-            "kept": counters.kept,
-            "resumed": counters.resumed,
-            "fragments": counters.fragments,
-            "reassembled": counters.reassembled,
-        },
+        "counters": counts(&counters),
         "connections": {
             "accepted": drivers.accepted,
             "clients": drivers.clients,
@@ -94,6 +66,57 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "strangers_known": node.strangers().len(),
         },
     })
+}
+
+/// The counts of a node since its start.
+fn counts(counters: &Counters) -> Value {
+    json!({
+        "created": counters.created,
+        "received": counters.received,
+        "received_octets": counters.received_octets,
+        "duplicates": counters.duplicates,
+        "forwarded": counters.forwarded,
+        "forwarded_octets": counters.forwarded_octets,
+        "delivered": counters.delivered,
+        "expired": counters.expired,
+        "deleted": counters.deleted,
+        "refused": counters.refused,
+        "refused_by_peers": counters.refused_by_peers,
+        "untranslatable": counters.untranslatable,
+        "reports": counters.reports,
+        "reports_collected": counters.reports_collected,
+        "reports_suppressed": counters.reports_suppressed,
+        "answers_withheld": counters.answers_withheld,
+        "adverts_sent": counters.adverts_sent,
+        "adverts_taken": counters.adverts_taken,
+        "adverts_refused": counters.adverts_refused,
+        "programs_ended": counters.programs_ended,
+        "fallbacks": counters.fallbacks,
+        "signals_sent": counters.signals_sent,
+        "signals_ignored": counters.signals_ignored,
+        "quarantined": counters.quarantined,
+        "transitions_refused": counters.transitions_refused,
+        "passed": counters.passed,
+        "kept": counters.kept,
+        "resumed": counters.resumed,
+        "fragments": counters.fragments,
+        "reassembled": counters.reassembled,
+    })
+}
+
+/// A router that is a program of its own.
+fn program(view: &ProgramView) -> (String, Value) {
+    let value = json!({
+        "to": view.patterns,
+        "connected": view.is_there,
+        "sessions": view.sessions,
+        "undecided": view.undecided,
+        "unanswered": view.unanswered,
+        "questions": view.questions,
+        "decisions": view.decisions,
+        "stale": view.stale,
+    });
+    (view.name.clone(), value)
 }
 
 /// A configured link.
@@ -231,7 +254,7 @@ pub struct RouteStatus {
     implicit: bool,
     usable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    router: Option<&'static str>,
+    router: Option<String>,
 }
 
 impl From<RouteView> for RouteStatus {
@@ -242,7 +265,7 @@ impl From<RouteView> for RouteStatus {
             priority: view.route.priority,
             implicit: view.implicit,
             usable: view.usable,
-            router: view.router.map(RouterKind::name),
+            router: view.router,
         }
     }
 }

@@ -161,7 +161,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 28] {
+fn bundle_counters(counters: &Counters) -> [Row; 30] {
     [
         (
             "bundles_created",
@@ -263,6 +263,16 @@ fn bundle_counters(counters: &Counters) -> [Row; 28] {
             "adverts_refused",
             "Adverts that no router took",
             counters.adverts_refused,
+        ),
+        (
+            "programs_ended",
+            "Connections of programs that the node ended, for what they said or did not say",
+            counters.programs_ended,
+        ),
+        (
+            "fallbacks",
+            "Bundles that went by routes since no program decided about them in time",
+            counters.fallbacks,
         ),
         (
             "custody_signals_sent",

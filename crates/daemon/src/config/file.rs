@@ -11,11 +11,12 @@ use dhow_node::contacts::ContactTable;
 
 use super::address::split_address;
 use super::custody::read_custody;
+use super::external::{read_external, read_routers};
 use super::measure::read_measure;
 use super::memory::Memory;
 use super::policy::{read_patterns, read_policy};
 use super::protocol::{check_keys, protocol_of, read_protocol, settle, transport_of};
-use super::routing::{read_route, read_routing};
+use super::routing::read_route;
 use super::schema::SECTIONS;
 use super::sense::check_sense;
 use crate::machine::{disk_octets, memory_octets};
@@ -45,6 +46,8 @@ pub struct NodeFile {
     pub api_socket: PathBuf,
     /// TCP address of the application interface, if any.
     pub api_tcp: Option<String>,
+    /// Unix socket of programs that are a part of the node, if any.
+    pub external_socket: Option<PathBuf>,
     /// Administration over TCP, if any.
     pub admin: Option<AdminSettings>,
     /// Addresses to listen on, by position in the node's listeners.
@@ -230,9 +233,8 @@ impl NodeFile {
             .all("route")
             .map(|entries| read_route(&document, entries, &links))
             .collect::<Result<Vec<_>, _>>()?;
-        let routing = document.all("routing");
-        let routing = routing.map(|entries| read_routing(&document, entries));
-        let routing = routing.collect::<Result<Vec<_>, _>>()?;
+        let (external_socket, policy) = read_external(&document)?;
+        let (routing, external) = read_routers(&document, (external_socket.as_ref(), policy))?;
         let node = document.one("node")?;
         let node_ids = read_node_ids(&document, &node)?;
         check_sense(&document, &node_ids)?;
@@ -255,6 +257,7 @@ impl NodeFile {
             listeners,
             routes,
             routing,
+            external,
             contacts: ContactTable::default(),
             quota_octets,
             quota_bundles: store
@@ -298,6 +301,7 @@ impl NodeFile {
             store: read_store(&document, &store, &memory)?,
             api_socket: document.resolve(api.text("socket").unwrap_or_default()),
             api_tcp: api.text("tcp").map(str::to_owned),
+            external_socket,
             admin: read_admin(&document)?,
             listen,
             dial,

@@ -11,6 +11,7 @@ pub mod commented;
 mod contacts;
 mod custody;
 pub mod effective;
+mod external;
 pub mod file;
 mod gateway;
 mod measure;

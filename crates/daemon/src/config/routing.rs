@@ -50,7 +50,10 @@ pub(super) fn read_routing(
 }
 
 /// The pattern of destinations.
-fn read_pattern(document: &Document<'_>, entries: &Entries) -> Result<String, FileError> {
+pub(super) fn read_pattern(
+    document: &Document<'_>,
+    entries: &Entries,
+) -> Result<String, FileError> {
     let to = entries.text("to").unwrap_or_default();
     to.parse::<EidPattern>().map_err(|error| {
         document

@@ -2,8 +2,8 @@
 
 use super::contacts::{CONTACT, CONTACT_PLAN};
 use super::custody::SECTION as CUSTODY;
+use super::external::{NAME as PROGRAM_NAME, ROUTERS, SECTION as EXTERNAL};
 use super::gateway::{AGE_DIALECT, BUNDLE_VERSIONS};
-use dhow_bundle::RouterKind;
 use dhow_bundle::protocol::{OnSent, Protocol};
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
@@ -520,12 +520,14 @@ pub const SECTIONS: &[Section] = &[
             ),
             required(
                 "router",
-                Kind::Choice(RouterKind::NAMES),
+                Kind::Choice(ROUTERS),
                 "\"flood\"",
-                "Routes, one neighbour at a time; or flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it. Bundles without a source go by routes.",
+                "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it; or a program of its own. Bundles without a source go by routes.",
             ),
+            PROGRAM_NAME,
         ]],
     },
+    EXTERNAL,
     CONTACT,
     CONTACT_PLAN,
     Section {

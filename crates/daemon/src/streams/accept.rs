@@ -171,6 +171,29 @@ pub async fn accept_clients(core: Core, listener: ClientListener, places: Places
     }
 }
 
+/// Accept programs that are a part of the node for as long as it runs, at most as many as there are places.
+pub async fn accept_programs(core: Core, listener: UnixListener, places: Places) {
+    let accept = async || {
+        listener
+            .accept()
+            .await
+            .map(|(stream, _)| Socket::Unix(stream))
+    };
+    let (mut pace, mut shortage) = (Pace::default(), Pace::default());
+    loop {
+        let socket = next(&core, &accept, &mut shortage).await;
+        match places.take() {
+            Some(place) => spawn(&core, socket, Purpose::Program, None, place),
+            None => {
+                if let Some(more) = pace.say(core.now().monotonic) {
+                    let places = places.count;
+                    tracing::warn!(more, "a program was refused: {places} are connected");
+                }
+            }
+        }
+    }
+}
+
 async fn client_place(core: &Core, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
     if let Ok(place) = Arc::clone(places).try_acquire_owned() {
         return Some(place);

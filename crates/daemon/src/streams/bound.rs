@@ -32,6 +32,8 @@ pub struct Bound {
     pub datagrams: Vec<(ListenerId, DatagramSocket)>,
     /// The listeners for applications.
     pub clients: (UnixListener, Vec<TcpListener>),
+    /// The listener for programs that are a part of the node, if any.
+    pub programs: Option<UnixListener>,
     /// The listeners for operators.
     pub admin: Sockets,
     /// The Unix sockets' files, removed with this value.
@@ -73,6 +75,13 @@ impl Bound {
         // Applications may be other users of a group; operators are who runs the node.
         let (unix, api_file) = bind_unix(&file.api_socket, 0o660)?;
         let (admin, admin_file) = bind_unix(&file.admin_socket(), 0o600)?;
+        let mut files = vec![api_file, admin_file];
+        let mut programs = None;
+        if let Some(path) = &file.external_socket {
+            let (listener, external_file) = bind_unix(path, 0o600)?;
+            programs = Some(listener);
+            files.push(external_file);
+        }
         let mut tcp = Vec::new();
         if let Some(settings) = &file.admin {
             for listener in bind_text(&settings.tcp)? {
@@ -87,11 +96,12 @@ impl Bound {
             neighbours,
             datagrams,
             clients: (unix, clients),
+            programs,
             admin: Sockets {
                 unix: admin.into_std()?,
                 tcp,
             },
-            files: vec![api_file, admin_file],
+            files,
         })
     }
 

@@ -1,11 +1,12 @@
 //! Adverts between the routers of this node and those of its neighbours: hashes of bundles for those that tell of them.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::hash::Hasher as _;
 
 use dhow_bundle::cbor::{write_array, write_unsigned};
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{NodeId, Now, RouterKind};
+use dhow_bundle::{NodeId, Now};
 use siphasher::sip::SipHasher24;
 
 use crate::adjacencies::Adjacencies;
@@ -28,7 +29,7 @@ impl Forwarding {
         &mut self,
         held: &Held,
         key: AdvertKey,
-    ) -> Option<(RouterKind, NodeId, Vec<u8>)> {
+    ) -> Option<(String, NodeId, Vec<u8>)> {
         let hash = |key: &AdvertKey, bundle| identity_hash(held, key, bundle);
         self.routers.poll_advert(key, &hash)
     }
@@ -39,14 +40,14 @@ impl Forwarding {
         held: &Held,
         adjacencies: &mut Adjacencies,
         now: Now,
-        router: RouterKind,
+        router: &str,
         peer: &NodeId,
         advert: &[u8],
     ) -> bool {
         let hash = |key: &AdvertKey, bundle| identity_hash(held, key, bundle);
         adjacencies.serve_peers();
         self.routers
-            .of_kind(router)
+            .named(router)
             .is_some_and(|router| router.handle_advert(now.monotonic, peer, advert, &hash))
     }
 }

@@ -11,7 +11,6 @@ use crate::local::is_routing;
 use crate::memory::tree_octets;
 use crate::outbox::Outbox;
 use crate::routing::{BundleChange, Contact, Passage, Router, RouterId, Routers};
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -23,13 +22,22 @@ use dhow_bundle::{Instant, NodeId, Now};
 /// All such bundles.
 #[derive(Default)]
 pub(crate) struct Copies {
-    bundles: BTreeMap<BundleKey, Spread>,
+    pub(super) bundles: BTreeMap<BundleKey, Spread>,
     /// The notes of recovered bundles of which no router has heard.
     recalled: BTreeMap<BundleKey, Bytes>,
+    /// Bundles that go by routes for now, as their router has it.
+    pub(super) left: BTreeMap<BundleKey, Left>,
+}
+
+/// A bundle that goes by routes, although its destination has a router.
+pub(super) struct Left {
+    pub(super) router: RouterId,
+    /// It is its router's again, once it is back from where it is.
+    pub(super) is_back: bool,
 }
 
 /// One of them.
-struct Spread {
+pub(super) struct Spread {
     router: RouterId,
     /// Sessions that have it on their way.
     sessions: Vec<Carrier>,
@@ -94,6 +102,7 @@ impl Copies {
         let notes: usize = self.recalled.values().map(Bytes::len).sum();
         tree_octets::<(BundleKey, Spread)>(self.bundles.len())
             + tree_octets::<(BundleKey, Bytes)>(self.recalled.len())
+            + tree_octets::<(BundleKey, Left)>(self.left.len())
             + notes
     }
 }
@@ -127,6 +136,9 @@ impl Forwarding {
         if self.routers.is_empty() {
             return None;
         }
+        if self.copies.left.get(&key).is_some_and(|it| !it.is_back) {
+            return None;
+        }
         let entry = held.entry(key)?;
         // RFC 9171 4.2.3: without a source nothing identifies a bundle, so copies would not be known for copies.
         if held.endpoints().id(entry.source()).is_null() {
@@ -147,6 +159,7 @@ impl Forwarding {
         key: BundleKey,
     ) -> bool {
         let Some(router) = self.router_of(held, key) else {
+            self.copies.bundles.remove(&key);
             return false;
         };
         let spread = Spread {
@@ -156,6 +169,7 @@ impl Forwarding {
             is_over: false,
         };
         self.copies.bundles.entry(key).or_insert(spread);
+        self.copies.left.remove(&key);
         if let Some(note) = self.copies.recalled.remove(&key) {
             self.tell_router(key, BundleChange::Noted(&note));
         }
@@ -231,7 +245,7 @@ impl Forwarding {
             (session, &peer),
         );
         if next.is_none() {
-            let wake = |(_, router): (_, &mut Box<dyn Router>)| router.wakes(now.monotonic, &peer);
+            let wake = |(_, router): (_, &mut dyn Router)| router.wakes(now.monotonic, &peer);
             let at = routers.iter_mut().filter_map(wake).min();
             if let Some(at) = at {
                 adjacencies.pause(session, at);
@@ -255,7 +269,7 @@ impl Forwarding {
     ) -> Option<(u64, BundleKey)> {
         let neighbour = adjacencies.neighbour(session)?;
         let mut first = |most_octets: Option<u64>| {
-            let of_router = |(id, router): (RouterId, &mut Box<dyn Router>)| {
+            let of_router = |(id, router): (RouterId, &mut dyn Router)| {
                 let passage = |key| self.passage(held, neighbour, id, key, most_octets);
                 let key = router.next(now, peer, &passage)?;
                 Some((held.entry(key)?.order(), key))
@@ -381,8 +395,11 @@ impl Forwarding {
 
     /// A bundle is held no more.
     pub(crate) fn forget_copies(&mut self, key: BundleKey) {
-        if self.copies.router(key).is_some() {
-            self.tell_router(key, BundleChange::Removed);
+        let left = self.copies.left.remove(&key).map(|it| it.router);
+        if let Some(router) = self.copies.router(key).or(left)
+            && let Some(router) = self.routers.get_mut(router)
+        {
+            router.handle_bundle(key, BundleChange::Removed);
             self.copies.bundles.remove(&key);
         }
     }

@@ -6,6 +6,7 @@ pub(crate) mod choice;
 pub(crate) mod copies;
 pub(crate) mod cut_through;
 pub(crate) mod detours;
+pub(crate) mod externals;
 pub(crate) mod fragmentation;
 pub(crate) mod heads;
 #[cfg(any(test, feature = "testing"))]
@@ -213,7 +214,7 @@ impl Forwarding {
     pub(crate) fn new(config: &Config) -> Self {
         let mut forwarding = Self {
             routes: StaticRoutes::default(),
-            routers: Routers::new(&config.routing, &config.contacts),
+            routers: Routers::new(config),
             queues: Queues::default(),
             turns: Turns::default(),
             copies: Copies::default(),

@@ -33,9 +33,19 @@ impl Forwarding {
         key: BundleKey,
     ) {
         held.release_moved(out, key);
-        if !held.advance(out, key, Trigger::Queued) {
-            return;
+        if held.advance(out, key, Trigger::Queued) {
+            self.wait(held, adjacencies, delivery, key);
         }
+    }
+
+    /// A bundle that waits is in no queue: put it into one, or leave it to its router, and wake who could take it.
+    pub(crate) fn wait(
+        &mut self,
+        held: &mut Held,
+        adjacencies: &mut Adjacencies,
+        delivery: &mut Delivery,
+        key: BundleKey,
+    ) {
         let Some(entry) = held.entry(key) else {
             return;
         };

@@ -6,10 +6,10 @@ use dhow_bundle::cbor::Reader;
 
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
-    Acknowledge, AgeDialect, BundleVersions, Config, CustodyPolicy, DialTime, Enabled, Framing,
-    LinkConfig, LinkId, ListenerConfig, ListenerId, OnSent, PayloadChecksum, Protocol,
-    ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy, StcpPolicy, Tls,
-    UdpPolicy,
+    Acknowledge, AgeDialect, BundleVersions, Config, CustodyPolicy, DialTime, Enabled,
+    ExternalConfig, ExternalPolicy, ExternalRouting, Framing, LinkConfig, LinkId, ListenerConfig,
+    ListenerId, OnSent, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind,
+    Routing, SendOrder, SessionPolicy, StcpPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::Telling;
@@ -120,6 +120,14 @@ impl Item for ContactTable {
     }
 }
 
+structure!(ExternalPolicy {
+    questions,
+    answer_ms,
+    fallback_ms,
+});
+structure!(ExternalRouting { to, program });
+structure!(ExternalConfig { policy, routing });
+
 structure!(CustodyPolicy {
     accept,
     aggregate,
@@ -152,5 +160,5 @@ structure!(Config {
     default_lifetime_ms,
     removed_bound,
     seed,
-    ; routing, contacts, custody
+    ; routing, contacts, custody, external
 });

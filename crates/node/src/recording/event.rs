@@ -28,6 +28,7 @@ choice!(Purpose {
     1 => Accepted { listener: listener },
     2 => Client {},
     3 => Heard { listener: listener },
+    4 => Program {},
 });
 
 choice!(Path { 0 => Open {}, 1 => Lost {}, 2 => Dark {}, 3 => Unknown {} });

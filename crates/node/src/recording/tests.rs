@@ -16,9 +16,9 @@ use proptest::prelude::*;
 use super::item::Item;
 use super::*;
 use crate::config::{
-    Acknowledge, Config, DialTime, Enabled, Framing, LinkConfig, LinkId, ListenerConfig,
-    ListenerId, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing,
-    SendOrder, SessionPolicy, Tls, UdpPolicy,
+    Acknowledge, Config, DialTime, Enabled, ExternalConfig, ExternalPolicy, ExternalRouting,
+    Framing, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum, Protocol,
+    ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
@@ -83,6 +83,17 @@ pub(super) fn config() -> Config {
         payload_checksum: PayloadChecksum::default(),
         default_lifetime_ms: 86_400_000,
         removed_bound: 10,
+        external: ExternalConfig {
+            policy: ExternalPolicy {
+                questions: 3,
+                answer_ms: 1,
+                fallback_ms: 2,
+            },
+            routing: vec![ExternalRouting {
+                to: "ipn:7.*".into(),
+                program: "hops".into(),
+            }],
+        },
         routing: vec![Routing {
             to: "ipn:*".into(),
             router: RouterKind::Flood,
@@ -163,6 +174,7 @@ fn events() -> Vec<Event> {
         Purpose::Dialled { link },
         Purpose::Accepted { listener },
         Purpose::Client,
+        Purpose::Program,
     ];
     let paths = [Path::Open, Path::Lost, Path::Dark, Path::Unknown];
     let (to, via) = ("ipn:4.*".to_string(), "beta".to_string());

@@ -2,7 +2,7 @@
 //!
 //! Static routes name the next hops of a destination, best first ([`static_routes`]): its bundles wait in a queue of their own, and
 //! nobody is asked for each. For destinations of other patterns a [`Router`] decides bundle by bundle, and may give copies to several
-//! neighbours ([`flood`]). Either sees endpoint IDs, nodes and contacts; never octets, sessions or clocks.
+//! neighbours ([`flood`]; [`external`](crate::external) has those that are programs of their own). Either sees endpoint IDs, nodes and contacts; never octets, sessions or clocks.
 
 mod flood;
 #[cfg(any(test, feature = "testing"))]
@@ -10,6 +10,7 @@ pub mod oracle;
 pub(crate) mod static_routes;
 
 use alloc::boxed::Box;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -17,8 +18,9 @@ use dhow_bundle::eid::EidPattern;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Instant, NodeId};
 
-use crate::config::{LinkId, RouterKind, Routing};
+use crate::config::{Config, LinkId, RouterKind};
 use crate::contacts::ContactTable;
+use crate::external::router::External;
 use flood::Flood;
 
 /// A next hop: a configured link, or any session to a node.
@@ -139,22 +141,70 @@ pub(crate) struct Routers {
     /// None for static routes.
     patterns: Vec<(EidPattern, Option<RouterId>)>,
     routers: Vec<(RouterKind, Box<dyn Router>)>,
+    /// Those that are programs of their own: their positions follow.
+    externals: Vec<External>,
 }
 
 impl Routers {
     /// The routers that a configuration names. Patterns that are none are left out: whoever reads the configuration has checked them.
-    pub(crate) fn new(routing: &[Routing], contacts: &ContactTable) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         let mut routers = Self::default();
-        for Routing { to, router: kind } in routing {
-            if let Ok(pattern) = to.parse() {
-                let id = routers.id_of(*kind);
+        for it in &config.routing {
+            if let Ok(pattern) = it.to.parse() {
+                let id = routers.id_of(it.router);
                 routers.patterns.push((pattern, id));
             }
         }
+        for it in &config.external.routing {
+            if let Ok(pattern) = it.to.parse() {
+                let id = routers.external_of(&it.program, config);
+                routers.patterns.push((pattern, id));
+                if let Some(external) = id.and_then(|id| routers.external_mut(id)) {
+                    external.add_pattern(&it.to);
+                }
+            }
+        }
         for (_, router) in &mut routers.routers {
-            router.handle_contacts(contacts);
+            router.handle_contacts(&config.contacts);
         }
         routers
+    }
+
+    /// The router that is a program of this name, made where there is none; all others have been made.
+    fn external_of(&mut self, name: &str, config: &Config) -> Option<RouterId> {
+        if self.external_named(name).is_none() {
+            let external = External::new(name, config.external.policy);
+            self.externals.push(external);
+        }
+        self.external_named(name)
+    }
+
+    /// The router that is a program of this name.
+    pub(crate) fn external_named(&self, name: &str) -> Option<RouterId> {
+        let place = self.externals.iter().position(|it| it.name() == name)?;
+        u8::try_from(self.routers.len() + place).ok().map(RouterId)
+    }
+
+    /// Those that are programs of their own.
+    pub(crate) fn externals(&self) -> &[External] {
+        &self.externals
+    }
+
+    /// Their positions.
+    pub(crate) fn external_ids(&self) -> impl Iterator<Item = RouterId> + use<> {
+        let kinds = self.routers.len();
+        (kinds..kinds + self.externals.len())
+            .filter_map(|place| u8::try_from(place).ok().map(RouterId))
+    }
+
+    pub(crate) fn external(&self, id: RouterId) -> Option<&External> {
+        let place = usize::from(id.0).checked_sub(self.routers.len())?;
+        self.externals.get(place)
+    }
+
+    pub(crate) fn external_mut(&mut self, id: RouterId) -> Option<&mut External> {
+        let place = usize::from(id.0).checked_sub(self.routers.len())?;
+        self.externals.get_mut(place)
     }
 
     fn id_of(&mut self, kind: RouterKind) -> Option<RouterId> {
@@ -171,7 +221,7 @@ impl Routers {
 
     /// True where static routes decide about all destinations.
     pub(crate) fn is_empty(&self) -> bool {
-        self.routers.is_empty()
+        self.routers.is_empty() && self.externals.is_empty()
     }
 
     /// The router that the most specific pattern of a destination names, the first of equals; none where static routes decide.
@@ -187,17 +237,25 @@ impl Routers {
         best.and_then(|(_, id)| id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: RouterId) -> Option<&mut Box<dyn Router>> {
-        let place = usize::from(id.0);
-        self.routers.get_mut(place).map(|(_, router)| router)
+    pub(crate) fn get_mut(&mut self, id: RouterId) -> Option<&mut dyn Router> {
+        if usize::from(id.0) >= self.routers.len() {
+            return self.external_mut(id).map(|it| it as &mut dyn Router);
+        }
+        let router = self.routers.get_mut(usize::from(id.0));
+        router.map(|(_, router)| router.as_mut() as &mut dyn Router)
     }
 
-    /// The router of this kind.
-    pub(crate) fn of_kind(&mut self, kind: RouterKind) -> Option<&mut Box<dyn Router>> {
-        let mut routers = self.routers.iter_mut();
-        routers
-            .find(|(other, _)| *other == kind)
-            .map(|(_, router)| router)
+    /// The router of this name.
+    pub(crate) fn named(&mut self, name: &str) -> Option<&mut dyn Router> {
+        let kind = self
+            .routers
+            .iter()
+            .position(|(kind, _)| kind.name() == name);
+        let kind = kind
+            .and_then(|place| u8::try_from(place).ok())
+            .map(RouterId);
+        let id = kind.or_else(|| self.external_named(name))?;
+        self.get_mut(id)
     }
 
     /// What one of them has to say to a neighbour.
@@ -205,23 +263,35 @@ impl Routers {
         &mut self,
         key: AdvertKey,
         hash: IdentityHash<'_>,
-    ) -> Option<(RouterKind, NodeId, Vec<u8>)> {
-        let mut routers = self.routers.iter_mut();
-        routers.find_map(|(kind, router)| {
+    ) -> Option<(String, NodeId, Vec<u8>)> {
+        let kinds = self.routers.iter_mut();
+        let kinds = kinds.map(|(kind, router)| (kind.name().to_string(), router.as_mut()));
+        let externals = self.externals.iter_mut();
+        let externals = externals.map(|it| (it.name().to_string(), it as &mut dyn Router));
+        let mut all = kinds.chain(externals);
+        all.find_map(|(name, router)| {
             let (peer, advert) = router.poll_advert(key, hash)?;
-            Some((*kind, peer, advert))
+            Some((name, peer, advert))
         })
     }
 
     /// All of them.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (RouterId, &mut Box<dyn Router>)> {
-        let ids = (0..).map(RouterId);
-        ids.zip(self.routers.iter_mut().map(|(_, router)| router))
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (RouterId, &mut dyn Router)> {
+        let kinds = self
+            .routers
+            .iter_mut()
+            .map(|(_, router)| router.as_mut() as &mut dyn Router);
+        let externals = self.externals.iter_mut().map(|it| it as &mut dyn Router);
+        (0..).map(RouterId).zip(kinds.chain(externals))
     }
 
     /// Octets of memory that they take.
     pub(crate) fn memory_octets(&self) -> usize {
-        let routers = self.routers.iter();
-        routers.map(|(_, router)| router.memory_octets()).sum()
+        let kinds = self
+            .routers
+            .iter()
+            .map(|(_, router)| router.memory_octets());
+        let externals = self.externals.iter().map(Router::memory_octets);
+        kinds.chain(externals).sum()
     }
 }

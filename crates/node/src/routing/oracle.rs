@@ -25,7 +25,7 @@ const LATER: Duration = Duration::from_secs(3_600);
 #[must_use]
 pub fn check_advert(octets: &[u8]) -> usize {
     let body = adverts::decode(octets).map(|(kind, body)| {
-        let again = adverts::encode(kind, body);
+        let again = adverts::encode(&kind, body);
         assert_eq!(adverts::decode(&again), Some((kind, body)));
         body
     });
@@ -92,14 +92,14 @@ mod tests {
             write_byte_string(&mut body, hashes);
             body
         };
-        let advert = |hashes: &[u8]| adverts::encode(RouterKind::Flood, &body(hashes));
+        let advert = |hashes: &[u8]| adverts::encode("flood", &body(hashes));
         let two = [1_u64, 5].map(u64::to_le_bytes).concat();
         alloc::vec![
             ("nothing", advert(&[])),
             ("two-bundles", advert(&two)),
             ("half-a-hash", advert(&two[..12])),
             ("body-alone", body(&two)),
-            ("static", adverts::encode(RouterKind::Static, &body(&two))),
+            ("static", adverts::encode("static", &body(&two))),
             ("cut", advert(&two)[..20].to_vec()),
             ("longer", [advert(&two), alloc::vec![0]].concat()),
         ]

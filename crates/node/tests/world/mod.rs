@@ -48,6 +48,8 @@ pub struct Machine {
     started: Instant,
     pub occurrences: Vec<Occurrence>,
     pub clients: BTreeMap<StreamId, Client>,
+    /// Programs at the external socket.
+    pub programs: BTreeMap<StreamId, Program>,
     /// The machine to which each link leads.
     pub leads: Vec<usize>,
     /// Whether the clock is known to this node, and how far it is off, milliseconds.
@@ -58,6 +60,14 @@ pub struct Machine {
     pub stalled: bool,
     /// Its sockets take nothing.
     pub stuffed: bool,
+}
+
+/// A program at the external socket: what it is to say, and what it was told.
+#[derive(Default)]
+pub struct Program {
+    pub to_node: VecDeque<Bytes>,
+    pub from_node: Vec<u8>,
+    pub is_over: bool,
 }
 
 /// One direction of a connection.
@@ -171,6 +181,7 @@ impl World {
                 started: Instant::START,
                 occurrences: Vec::new(),
                 clients: BTreeMap::new(),
+                programs: BTreeMap::new(),
                 leads,
                 clock_ms: Some(0),
                 reads: Vec::new(),
@@ -252,6 +263,7 @@ impl World {
     pub fn crash(&mut self, at: usize) {
         self.machines[at].node = None;
         self.machines[at].clients.clear();
+        self.machines[at].programs.clear();
         self.machines[at].reads.clear();
         self.air.forget(at, None);
         self.disconnect(|ends| ends.iter().any(|(machine, _)| *machine == at));
@@ -344,6 +356,17 @@ impl World {
         stream
     }
 
+    #[allow(dead_code, reason = "each test uses a part")]
+    pub fn connect_program(&mut self, at: usize) -> StreamId {
+        let stream = self.stream();
+        self.machines[at]
+            .programs
+            .insert(stream, Program::default());
+        let purpose = Purpose::Program;
+        self.handle(at, Event::Connected { stream, purpose });
+        stream
+    }
+
     pub fn leave(&mut self, at: usize, stream: StreamId) -> Client {
         let client = self.machines[at]
             .clients
@@ -428,7 +451,9 @@ impl World {
                     self.flush(at, stream);
                     self.air.forget(at, Some(stream));
                     self.close(at, stream);
-                    if self.machines[at].clients.remove(&stream).is_some() {
+                    let program = self.machines[at].programs.get_mut(&stream);
+                    let is_program = program.map(|it| it.is_over = true).is_some();
+                    if is_program || self.machines[at].clients.remove(&stream).is_some() {
                         self.handle(at, Event::Disconnected { stream });
                     }
                 }
@@ -563,6 +588,10 @@ impl World {
                 client.hear(octets);
                 continue;
             }
+            if let Some(program) = self.machines[at].programs.get_mut(&stream) {
+                program.from_node.extend_from_slice(&octets);
+                continue;
+            }
             let connection = self
                 .connections
                 .iter_mut()
@@ -658,6 +687,13 @@ impl World {
                 None
             };
             octets.map(|octets| (stream, octets))
+        });
+        let ready = ready.or_else(|| {
+            machine.programs.iter_mut().find_map(|(&stream, program)| {
+                let takes = !program.is_over && node.takes_octets(stream);
+                let octets = takes.then(|| program.to_node.pop_front());
+                Some((stream, octets.flatten()?))
+            })
         });
         let Some((stream, octets)) = ready else {
             return false;

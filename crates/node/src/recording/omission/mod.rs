@@ -49,6 +49,8 @@ enum Stream {
         bundle: BundleOmission,
     },
     Application(ApplicationOmission),
+    /// Nothing of what a program says is left out.
+    Program,
 }
 
 impl Omission {
@@ -70,6 +72,7 @@ impl Omission {
                         bundle: BundleOmission::default(),
                     },
                     Purpose::Client => Stream::Application(ApplicationOmission::default()),
+                    Purpose::Program => Stream::Program,
                     // Datagrams need no stream's beginning.
                     Purpose::Heard { .. } => return,
                 };
@@ -106,6 +109,7 @@ impl Omission {
             Some(Stream::Application(application)) => {
                 application.pass(octets, &self.local, runs);
             }
+            Some(Stream::Program) => runs.keep(octets),
             None => runs.omit(octets.len()),
         }
     }
