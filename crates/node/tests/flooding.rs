@@ -305,7 +305,7 @@ fn destinations_of_other_patterns_go_by_routes() {
             shown.router,
             shown.usable
         ),
-        ("ipn:*", "*", Some(RouterKind::Flood), true)
+        ("ipn:*", "*", Some("flood".into()), true)
     );
     assert_eq!(stored(&world, 0), 0);
     check_all(&world);

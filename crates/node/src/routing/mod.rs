@@ -131,6 +131,14 @@ fn router(kind: RouterKind) -> Option<Box<dyn Router>> {
     }
 }
 
+fn kind(router: &mut Box<dyn Router>) -> &mut dyn Router {
+    router.as_mut()
+}
+
+fn program(router: &mut External) -> &mut dyn Router {
+    router
+}
+
 /// The position of a router among those of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RouterId(u8);
@@ -239,10 +247,10 @@ impl Routers {
 
     pub(crate) fn get_mut(&mut self, id: RouterId) -> Option<&mut dyn Router> {
         if usize::from(id.0) >= self.routers.len() {
-            return self.external_mut(id).map(|it| it as &mut dyn Router);
+            return self.external_mut(id).map(program);
         }
         let router = self.routers.get_mut(usize::from(id.0));
-        router.map(|(_, router)| router.as_mut() as &mut dyn Router)
+        router.map(|(_, router)| kind(router))
     }
 
     /// The router of this name.
@@ -265,9 +273,9 @@ impl Routers {
         hash: IdentityHash<'_>,
     ) -> Option<(String, NodeId, Vec<u8>)> {
         let kinds = self.routers.iter_mut();
-        let kinds = kinds.map(|(kind, router)| (kind.name().to_string(), router.as_mut()));
+        let kinds = kinds.map(|(kind, router)| (kind.name().to_string(), self::kind(router)));
         let externals = self.externals.iter_mut();
-        let externals = externals.map(|it| (it.name().to_string(), it as &mut dyn Router));
+        let externals = externals.map(|it| (it.name().to_string(), program(it)));
         let mut all = kinds.chain(externals);
         all.find_map(|(name, router)| {
             let (peer, advert) = router.poll_advert(key, hash)?;
@@ -277,11 +285,8 @@ impl Routers {
 
     /// All of them.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (RouterId, &mut dyn Router)> {
-        let kinds = self
-            .routers
-            .iter_mut()
-            .map(|(_, router)| router.as_mut() as &mut dyn Router);
-        let externals = self.externals.iter_mut().map(|it| it as &mut dyn Router);
+        let kinds = self.routers.iter_mut().map(|(_, router)| kind(router));
+        let externals = self.externals.iter_mut().map(program);
         (0..).map(RouterId).zip(kinds.chain(externals))
     }
 
