@@ -302,7 +302,7 @@ fn destinations_of_other_patterns_go_by_routes() {
         (
             &*shown.route.to,
             &*shown.route.via,
-            shown.router,
+            shown.router.clone(),
             shown.usable
         ),
         ("ipn:*", "*", Some("flood".into()), true)
