@@ -1,8 +1,11 @@
 """Programs that are a part of a node (docs/external.md): the examples of the documents, run for real and killed in the middle."""
 
+import hashlib
 import json
+import os
 import sys
 import time
+from pathlib import Path
 
 from docs.examples.dhow_external import Connection
 from labs.rig.binary import ROOT, dhow
@@ -130,3 +133,68 @@ class Hostile(Line):
         for node in self.nodes[1:]:
             self.router(node)
         self.recv(10)
+
+
+class Sneakernet(Workplace):
+    """Two nodes between which somebody carries files."""
+
+    more = '[external]\nsocket = "external.sock"\n'
+
+    def setUp(self) -> None:
+        super().setUp()
+        # The neighbour is there by its node ID: no link, and no route.
+        self.sender.settings.links, self.sender.settings.routes = [], []
+        self.there, self.back = self.directory / "there", self.directory / "back"
+        self.there.mkdir()
+        self.back.mkdir()
+
+    def layer(self, node: Node, peer: str, outbox: Path, inbox: Path) -> Program:
+        """The example, at a node."""
+        socket = node.directory / "external.sock"
+        argv = [sys.executable, str(EXAMPLES / "sneakernet.py"), *map(str, (socket, peer, outbox, inbox))]
+        return self.crew.start(argv, log=self.directory / "layer.log")
+
+    def test_bundles_travel_as_files_and_programs_that_are_killed_lose_none(self) -> None:
+        self.start()
+        large = self.directory / "large"
+        large.write_bytes(os.urandom(8 << 20))
+        files = [ROOT / "LICENSE", ROOT / "Cargo.lock", large]
+        layer = self.layer(self.sender, "ipn:2.0", self.there, self.back)
+        for file in files:
+            done = self.sender.run("send", "ipn:2.42", str(file), "--count", "20")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        # Killed while it writes, twice: what it had not answered for comes again.
+        for count in (5, 30):
+            self.until(lambda count=count: len(list(self.there.glob("*.bundle"))) >= count)
+            layer.process.kill()
+            layer = self.layer(self.sender, "ipn:2.0", self.there, self.back)
+        self.until(lambda: self.stored(self.sender) == 0)
+        reader = self.layer(self.receiver, "ipn:1.0", self.back, self.there)
+        # Killed while it reads, and its node with it.
+        self.until(lambda: self.stored(self.receiver) >= 10)
+        reader.process.kill()
+        self.receiver.kill()
+        self.receiver.start()
+        self.layer(self.receiver, "ipn:1.0", self.back, self.there)
+        done = self.receiver.run("recv", "ipn:2.42", "--out", str(self.directory / "inbox"), "--count", "60",
+                                 "--timeout", "60s", "--sha256", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        arrived = sorted(json.loads(line)["sha256"] for line in done.stdout.splitlines())
+        sent = sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in files for _ in range(20))
+        self.assertEqual(arrived, sent)
+        self.until(lambda: not list(self.there.glob("*.bundle")))
+        self.assertIn('"program"', self.sender.run("links", "--json").stdout)
+        # The way back.
+        done = self.receiver.run("send", "ipn:1.42", str(ROOT / "LICENSE"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.sender.run("recv", "ipn:1.42", "--out", str(self.directory / "outbox"), "--count", "1", "--timeout", "30s")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def stored(self, node: Node) -> int:
+        return json.loads(node.run("status", "--json").stdout)["store"]["bundles"]
+
+    def until(self, done) -> None:
+        deadline = time.monotonic() + 60
+        while not done():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)

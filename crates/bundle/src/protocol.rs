@@ -18,6 +18,8 @@ pub enum Protocol {
     /// (draft-burleigh-dtn-stcp-00, draft-ietf-dtn-mtcpcl-01), with the peer that the policy names. Nothing is acknowledged: a bundle is
     /// removed when the socket has taken its last octet ([`OnSent`]), and may be lost.
     Stcp(StcpPolicy),
+    /// A program that leads to the peer (docs/external.md). It comes by itself, so that no file names it as a link's.
+    Program,
 }
 
 /// The service below a convergence layer.
@@ -72,7 +74,7 @@ pub enum OnSent {
 }
 
 impl Protocol {
-    /// All of them, with default settings.
+    /// All that files name, with default settings.
     pub const ALL: [Self; 7] = [
         Self::Tcpcl4,
         Self::Tcpcl3,
@@ -122,6 +124,7 @@ impl Protocol {
             Self::Auto => "auto",
             Self::Udp(_) => "udp",
             Self::Stcp(policy) => policy.framing.name(),
+            Self::Program => "program",
         }
     }
 
@@ -137,7 +140,9 @@ impl Protocol {
     #[must_use]
     pub const fn transport(self) -> Transport {
         match self {
-            Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto | Self::Stcp(_) => Transport::Tcp,
+            Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto | Self::Stcp(_) | Self::Program => {
+                Transport::Tcp
+            }
             Self::Udp(_) => Transport::Udp,
         }
     }
@@ -150,7 +155,7 @@ impl Protocol {
             // RFC 7242 7: the version has none of its own.
             Self::Tcpcl3 | Self::Udp(_) => false,
             // The drafts leave it to management, and it is not offered.
-            Self::Stcp(_) => false,
+            Self::Stcp(_) | Self::Program => false,
         }
     }
 
@@ -163,14 +168,17 @@ impl Protocol {
     /// Whether a peer says who it is; where it does not, a link names it.
     #[must_use]
     pub const fn tells_peer(self) -> bool {
-        matches!(self, Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto)
+        matches!(
+            self,
+            Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto | Self::Program
+        )
     }
 
     /// The fate of a bundle that has left, where nobody acknowledges it.
     #[must_use]
     pub const fn on_sent(self) -> Option<OnSent> {
         match self {
-            Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto => None,
+            Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto | Self::Program => None,
             Self::Udp(policy) => Some(policy.on_sent),
             Self::Stcp(policy) => Some(policy.on_sent),
         }

@@ -1,5 +1,6 @@
 //! Programs that are a part of the node: they come to the external socket, and routers among them are asked (docs/external.md).
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -7,19 +8,27 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{NodeId, Now};
-use dhow_link::Gather;
+use dhow_link::{Gather, external};
 
+use crate::adjacencies::layer::Layer;
+use crate::adjacencies::neighbour::Neighbour;
+use crate::adjacencies::session_id::SessionId;
+use crate::config::{DEFAULT_TRANSFER_MRU, Enabled, SessionPolicy};
 use crate::driver::{Action, Occurrence, StreamId};
 use crate::external::connections::Part;
 use crate::external::router::Wish;
-use crate::external::wire::{Question, Said, Told};
+use crate::external::wire::{Question, Said, Told, VERSION};
 use crate::held::bundles::Removal;
 use crate::held::retention::State;
-use crate::node::Node;
+use crate::node::{Node, Stage};
 use crate::routing::{Hop, RouterId};
 
 /// The time in which a program says which part of the node it is.
 const GREETING_TIME: Duration = Duration::from_secs(10);
+
+/// Octets and bundles that a program may have on their way to a neighbour without having answered.
+const WINDOW_OCTETS: u64 = 16 << 20;
+const WINDOW_BUNDLES: u32 = 64;
 
 impl Node {
     /// A program's connection is there.
@@ -57,6 +66,17 @@ impl Node {
                     self.adjacencies.serve_peers();
                 }
                 (Ok(Said::Router { name, .. }), None) => self.begin_router(stream, &name),
+                (
+                    Ok(Said::Neighbour {
+                        name,
+                        peer,
+                        mtu_octets,
+                        ..
+                    }),
+                    None,
+                ) => {
+                    return self.begin_neighbour(now, stream, name, (peer, mtu_octets));
+                }
                 (Ok(_), None) => self.end_program(stream, "it has not said which part it takes"),
                 (Err(error), _) => self.end_program(stream, &error),
             }
@@ -83,6 +103,54 @@ impl Node {
         }
         let name = name.into();
         self.outbox.occurred(Occurrence::ProgramUp { stream, name });
+    }
+
+    /// A program says that it leads to a neighbour: that is one like others from now on.
+    fn begin_neighbour(
+        &mut self,
+        now: Now,
+        stream: StreamId,
+        name: String,
+        (peer, mtu_octets): (NodeId, u64),
+    ) {
+        if self.config.node_ids.contains(&peer) {
+            return self.end_program(stream, "the neighbour is this node itself");
+        }
+        if self.stage != Stage::Working {
+            return self.end_program(stream, "the node is ending");
+        }
+        let Some(connection) = self.programs.remove(stream) else {
+            return;
+        };
+        self.attention.rearm(stream, connection.timeout, None);
+        let answer_ms = self.config.external.policy.answer_ms;
+        let policy = SessionPolicy {
+            transfer_mru: DEFAULT_TRANSFER_MRU.min(self.config.quota_octets).max(1),
+            window_octets: WINDOW_OCTETS,
+            window_bundles: WINDOW_BUNDLES,
+            cut_through: Enabled::No,
+            ..SessionPolicy::default()
+        };
+        let mut welcome = Vec::new();
+        let told = Told::Welcome {
+            version: VERSION,
+            nodes: &self.config.node_ids,
+            questions: WINDOW_BUNDLES.into(),
+            answer_ms,
+            patterns: &[],
+        };
+        told.put(&mut welcome);
+        let config = external::Config {
+            transfer_mru: policy.transfer_mru,
+            answer_timeout: Duration::from_millis(answer_ms),
+        };
+        let way = (peer, mtu_octets);
+        let layer = external::Session::new(way, connection.reader, &welcome, config, now);
+        let layer = Layer::Program(Box::new(layer));
+        let neighbour = Neighbour::new(layer, (&policy, policy.transfer_mru), None, now);
+        self.outbox.occurred(Occurrence::ProgramUp { stream, name });
+        self.adjacencies.welcome(SessionId::over(stream), neighbour);
+        self.attention.attend(stream);
     }
 
     /// The node ends a program's connection, and says why.

@@ -112,6 +112,8 @@ fn keys_with(section: &str, protocol: Protocol) -> Option<&'static [&'static str
         (Protocol::Udp(_), _) => Some(UDP_LISTENER_KEYS),
         (Protocol::Stcp(_), "link") => Some(STCP_LINK_KEYS),
         (Protocol::Stcp(_), _) => Some(STCP_LISTENER_KEYS),
+        // No file names it.
+        (Protocol::Program, _) => None,
     }
 }
 

@@ -287,6 +287,12 @@ impl<T> Outgoing<T> {
         self.order.first()
     }
 
+    /// True for a transfer of which nothing has begun to leave.
+    pub(crate) fn is_queued(&mut self, sequence: u64) -> bool {
+        let out = self.order.at(sequence);
+        out.is_some_and(|(_, out)| out.phase == Phase::Queued)
+    }
+
     /// A transfer of which a segment has begun to leave, and that is not over, with the octets of it that have left.
     pub(crate) fn under_way(
         &mut self,

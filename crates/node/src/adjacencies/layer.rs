@@ -1,11 +1,12 @@
-//! The convergence layer that speaks with a neighbour: a session over an octet stream, a connection in one direction, or a link over
-//! datagrams.
+//! The convergence layer that speaks with a neighbour: a session over an octet stream, a connection in one direction, a link over
+//! datagrams, or a program.
 
 use alloc::boxed::Box;
 
 use bytes::Bytes;
 use dhow_bundle::{Instant, Now};
 use dhow_link::datagram::Limit;
+use dhow_link::external;
 use dhow_link::stcp;
 use dhow_link::stream::{LinkCommand, LinkEvent};
 use dhow_link::tcpcl::{Session, Version};
@@ -20,6 +21,8 @@ pub(crate) enum Layer {
     Stream(Box<Session>),
     OneWay(Box<OneWay>),
     Datagrams(Box<Datagrams>),
+    /// A program leads there.
+    Program(Box<external::Session>),
 }
 
 /// A connection that carries bundles in one direction.
@@ -33,14 +36,14 @@ impl Layer {
     pub(crate) const fn session(&self) -> Option<&Session> {
         match self {
             Self::Stream(session) => Some(session),
-            Self::OneWay(_) | Self::Datagrams(_) => None,
+            Self::OneWay(_) | Self::Datagrams(_) | Self::Program(_) => None,
         }
     }
 
     /// The link over datagrams, where it is one.
     pub(crate) const fn datagrams(&mut self) -> Option<&mut Datagrams> {
         match self {
-            Self::Stream(_) | Self::OneWay(_) => None,
+            Self::Stream(_) | Self::OneWay(_) | Self::Program(_) => None,
             Self::Datagrams(link) => Some(link),
         }
     }
@@ -58,12 +61,13 @@ impl Layer {
             },
             Self::OneWay(it) => Protocol::framed(it.session.framing()),
             Self::Datagrams(_) => Protocol::Udp(UdpPolicy::default()),
+            Self::Program(_) => Protocol::Program,
         }
     }
 
     /// False where the last word on a transfer is that it has left, and where a bundle that is refused is sent no more.
     pub(crate) const fn acknowledges(&self) -> bool {
-        matches!(self, Self::Stream(_))
+        matches!(self, Self::Stream(_) | Self::Program(_))
     }
 
     /// True where the octets of a stream are known to be written when more are asked for, and not before: a driver is not to ask ahead.
@@ -74,7 +78,7 @@ impl Layer {
     /// True where bundles stay when they have left, since nobody acknowledges them.
     pub(crate) fn keeps_sent(&self) -> bool {
         match self {
-            Self::Stream(_) => false,
+            Self::Stream(_) | Self::Program(_) => false,
             Self::OneWay(it) => it.on_sent == OnSent::Keep,
             Self::Datagrams(link) => link.on_sent() == OnSent::Keep,
         }
@@ -85,6 +89,7 @@ impl Layer {
         match self {
             Self::Stream(session) => session.handle_octets(now, octets),
             Self::OneWay(it) => it.session.handle_octets(now, octets),
+            Self::Program(session) => session.handle_octets(now, octets),
             Self::Datagrams(_) => {}
         }
     }
@@ -93,6 +98,7 @@ impl Layer {
         match self {
             Self::Stream(session) => session.handle_command(now, command),
             Self::OneWay(it) => it.session.handle_command(now, command),
+            Self::Program(session) => session.handle_command(now, command),
             Self::Datagrams(link) => link.handle_command(now, command),
         }
     }
@@ -101,6 +107,7 @@ impl Layer {
         match self {
             Self::Stream(session) => session.handle_timeout(now),
             Self::OneWay(it) => it.session.handle_timeout(now),
+            Self::Program(session) => session.handle_timeout(now),
             Self::Datagrams(link) => link.handle_timeout(now),
         }
     }
@@ -110,6 +117,7 @@ impl Layer {
         match self {
             Self::Stream(session) => session.poll_octets(now, limit, out),
             Self::OneWay(it) => it.session.poll_octets(now, limit, out),
+            Self::Program(session) => session.poll_octets(now, limit, out),
             Self::Datagrams(_) => {}
         }
     }
@@ -125,6 +133,7 @@ impl Layer {
         match self {
             Self::Stream(session) => session.poll_event(),
             Self::OneWay(it) => it.session.poll_event(),
+            Self::Program(session) => session.poll_event(),
             Self::Datagrams(link) => link.poll_event(),
         }
     }
@@ -133,6 +142,7 @@ impl Layer {
         match self {
             Self::Stream(session) => session.poll_timeout(),
             Self::OneWay(it) => it.session.poll_timeout(),
+            Self::Program(session) => session.poll_timeout(),
             Self::Datagrams(link) => link.link().poll_timeout(),
         }
     }
@@ -142,6 +152,7 @@ impl Layer {
         match self {
             Self::Stream(session) => session.wants_octets(),
             Self::OneWay(it) => it.session.wants_octets(),
+            Self::Program(session) => session.wants_octets(),
             Self::Datagrams(link) => link.link().wants_datagrams(),
         }
     }
@@ -151,6 +162,7 @@ impl Layer {
         match self {
             Self::Stream(session) => session.may_have_octets(),
             Self::OneWay(it) => it.session.may_have_octets(),
+            Self::Program(session) => session.may_have_octets(),
             Self::Datagrams(_) => true,
         }
     }
@@ -160,6 +172,7 @@ impl Layer {
         match self {
             Self::Stream(session) => session.queued_octets(),
             Self::OneWay(it) => it.session.queued_octets(),
+            Self::Program(session) => session.queued_octets(),
             Self::Datagrams(link) => link.link().queued_octets(),
         }
     }
@@ -172,7 +185,7 @@ impl Layer {
     /// The counts of a link over datagrams, where it is one.
     pub(crate) fn datagram_counts(&self) -> Option<DatagramCounts> {
         match self {
-            Self::Stream(_) | Self::OneWay(_) => None,
+            Self::Stream(_) | Self::OneWay(_) | Self::Program(_) => None,
             Self::Datagrams(link) => Some(link.counts()),
         }
     }
@@ -180,7 +193,7 @@ impl Layer {
     /// Octets that came before others and wait for them.
     pub(crate) fn early_octets(&self) -> u64 {
         match self {
-            Self::Stream(_) | Self::OneWay(_) => 0,
+            Self::Stream(_) | Self::OneWay(_) | Self::Program(_) => 0,
             Self::Datagrams(link) => link.early_octets(),
         }
     }

@@ -226,7 +226,7 @@ impl Link {
     /// The convergence layer that is spoken now.
     pub(crate) fn tongue(&self) -> Tongue {
         let is_3 = match self.config.protocol {
-            Protocol::Tcpcl4 => false,
+            Protocol::Tcpcl4 | Protocol::Program => false,
             Protocol::Tcpcl3 => true,
             // Version 3 has no TLS.
             Protocol::Auto => {

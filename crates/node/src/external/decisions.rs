@@ -16,7 +16,9 @@ impl External {
     pub(crate) fn hear(&mut self, now: Instant, said: Said) {
         match said {
             // It has said so before.
-            Said::Router { .. } => self.fault = Some("a second greeting".into()),
+            Said::Router { .. } | Said::Neighbour { .. } => {
+                self.fault = Some("a second greeting".into())
+            }
             Said::Forward { number, mode, hops } => {
                 if let Some(routed) = self.decide(number, Standing::Forward(mode, hops))
                     && mode != Mode::Keep

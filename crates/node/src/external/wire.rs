@@ -39,7 +39,7 @@ pub enum WireError {
     /// The version is none that this node speaks.
     #[error("version {0} is not spoken here")]
     Version(u64),
-    /// A program is a router or nothing.
+    /// A program is a router, or leads to a neighbour.
     #[error("'{0}' is no part that a program can take")]
     Part(String),
     /// A text that is to be a node ID is none.
@@ -95,6 +95,17 @@ pub enum Said {
         version: u64,
         /// The name in the node file.
         name: String,
+    },
+    /// It leads to a neighbour.
+    Neighbour {
+        /// Highest version that it speaks.
+        version: u64,
+        /// The name of the convergence layer.
+        name: String,
+        /// The neighbour.
+        peer: NodeId,
+        /// Octets of the largest bundle that the neighbour takes; 0 for any.
+        mtu_octets: u64,
     },
     /// A bundle goes to these neighbours.
     Forward {
@@ -155,6 +166,12 @@ impl Said {
                         version,
                         name: fields.text(NAME_OCTETS_MAX)?,
                     },
+                    "neighbour" => Self::Neighbour {
+                        version,
+                        name: fields.text(NAME_OCTETS_MAX)?,
+                        peer: fields.node()?,
+                        mtu_octets: fields.unsigned()?,
+                    },
                     other => return Err(WireError::Part(other.to_owned())),
                 }
             }
@@ -209,6 +226,19 @@ impl Said {
                 write_unsigned(out, *version);
                 write_text(out, "router");
                 write_text(out, name);
+            }
+            Self::Neighbour {
+                version,
+                name,
+                peer,
+                mtu_octets,
+            } => {
+                head(out, 0, 5);
+                write_unsigned(out, *version);
+                write_text(out, "neighbour");
+                write_text(out, name);
+                write_text(out, &peer.to_string());
+                write_unsigned(out, *mtu_octets);
             }
             Self::Forward { number, mode, hops } => {
                 head(out, 16, 3);
@@ -276,17 +306,17 @@ pub enum Outcome {
 /// A message to a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told<'a> {
-    /// It is welcome as a router.
+    /// It is welcome.
     Welcome {
         /// The version that is spoken.
         version: u64,
         /// IDs of this node.
         nodes: &'a [NodeId],
-        /// Questions that may be without an answer.
+        /// Questions, or bundles for a neighbour, that may be without an answer.
         questions: u64,
         /// The time that an answer may take, milliseconds.
         answer_ms: u64,
-        /// Patterns of the destinations that it decides about.
+        /// Patterns of the destinations that a router decides about.
         patterns: &'a [String],
     },
     /// A neighbour is there, or gone.

@@ -49,6 +49,7 @@ choice!(Protocol {
     2 => Auto {},
     3 => Udp { 0: policy },
     4 => Stcp { 0: policy },
+    9 => Program {},
 });
 choice!(ReadingPolicy { 0 => Strict {}, 1 => Lenient {} });
 choice!(BundleVersions { 0 => Both {}, 1 => Six {}, 2 => Seven {} });

@@ -14,6 +14,17 @@ fn said() -> impl Strategy<Value = Said> {
     let hops = proptest::collection::vec((1_u32..5_000).prop_map(node), 0..=HOPS_BOUND);
     prop_oneof![
         (1_u64.., "[a-z0-9]{1,64}").prop_map(|(version, name)| Said::Router { version, name }),
+        (1_u64.., "[a-z]{1,9}", 1_u32..9, any::<u64>()).prop_map(
+            |(version, name, peer, mtu_octets)| {
+                let peer = node(peer);
+                Said::Neighbour {
+                    version,
+                    name,
+                    peer,
+                    mtu_octets,
+                }
+            }
+        ),
         (number, mode, hops).prop_map(|(number, mode, hops)| Said::Forward { number, mode, hops }),
         (number, any::<u64>()).prop_map(|(number, again_ms)| Said::Hold { number, again_ms }),
         (number, any::<u8>()).prop_map(|(number, reason)| Said::Discard { number, reason }),
