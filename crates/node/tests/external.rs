@@ -22,6 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::cbor::{Kind, Reader};
 use dhow_bundle::storage::BundleKey;
+use dhow_link::external::wire::Said as LayerSaid;
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, ExternalPolicy, ExternalRouting};
 use dhow_node::driver::{Event, Occurrence, StreamId};
@@ -487,4 +488,76 @@ proptest! {
         let left: Vec<_> = node.bundles(world.now(0), BundleKey(0)).collect();
         prop_assert_eq!(stored(&world, 0), 0, "{:?} {:?}", left, view(&world));
     }
+}
+
+/// A program that leads from node 1 to node 9.
+fn lead(world: &mut World, peer: &str) -> StreamId {
+    let stream = world.connect_program(0);
+    let said = Said::Neighbour {
+        version: 1,
+        name: "stick".into(),
+        peer: peer.parse().unwrap(),
+        mtu_octets: 0,
+    };
+    say(world, 0, stream, &said);
+    world.settle();
+    stream
+}
+
+fn answer(world: &mut World, stream: StreamId, said: &LayerSaid) {
+    let mut octets = Vec::new();
+    said.put(&mut octets);
+    let octets = Bytes::from(octets);
+    world.handle(0, Event::Octets { stream, octets });
+    world.settle();
+}
+
+#[test]
+fn bundles_for_a_neighbour_behind_a_program_stay_until_it_answers() {
+    let mut world = circle(3, 7, ExternalPolicy::default());
+    let mut sender = Client::new("ipn:1.5", false);
+    for size in [10, 100_000] {
+        let adu = BundleAdu {
+            dst_eid: "ipn:9.1".into(),
+            ..BundleAdu::default()
+        };
+        sender.send(adu, &vec![7; size]);
+    }
+    // Without the way over node 2 they wait for the program.
+    world.cut(0, 1);
+    world.cut(2, 0);
+    world.connect(0, sender);
+    world.settle();
+    assert_eq!(stored(&world, 0), 2);
+    let own = lead(&mut world, "ipn:1.0");
+    assert!(world.machines[0].programs[&own].is_over);
+    let first = lead(&mut world, "ipn:9.0");
+    let begun = |world: &mut World, stream| -> Vec<u64> {
+        let heard = hear(world, 0, stream).into_iter();
+        let begun = heard.filter(|it| it.code == 32);
+        begun.map(|it| it.numbers[0]).collect()
+    };
+    assert_eq!(begun(&mut world, first).len(), 2);
+    assert_eq!(stored(&world, 0), 2, "nobody has said that they are there");
+    answer(&mut world, first, &LayerSaid::Sent { transfer: 0 });
+    assert_eq!(stored(&world, 0), 1);
+    // It dies with the other, which comes again.
+    world.handle(0, Event::Disconnected { stream: first });
+    let second = lead(&mut world, "ipn:9.0");
+    let again = begun(&mut world, second);
+    assert_eq!(again.len(), 1);
+    check(&world);
+    // It hangs, is cut off, and nothing is lost.
+    world.pass(Duration::from_secs(11));
+    world.settle();
+    assert!(world.machines[0].programs[&second].is_over);
+    assert_eq!(stored(&world, 0), 1);
+    let third = lead(&mut world, "ipn:9.0");
+    let again = begun(&mut world, third);
+    answer(&mut world, third, &LayerSaid::Sent { transfer: again[0] });
+    assert_eq!(stored(&world, 0), 0);
+    // It says what it must not, and is a neighbour no more.
+    answer(&mut world, third, &LayerSaid::Abort);
+    assert!(world.machines[0].programs[&third].is_over);
+    check(&world);
 }

@@ -29,7 +29,7 @@ pub(super) const NAME: Key = key(
 pub(super) const SECTION: Section = Section {
     name: "external",
     occurs: Occurs::Once,
-    meaning: "Programs that are a part of the node: routers (docs/external.md).",
+    meaning: "Programs that are a part of the node: routers, and convergence layers, which each lead to a neighbour (docs/external.md).",
     groups: &[&[
         key(
             "socket",
@@ -48,7 +48,7 @@ pub(super) const SECTION: Section = Section {
             "answer_timeout",
             Kind::Duration,
             "\"10s\"",
-            "A router that leaves a question without an answer for this long is cut off.",
+            "A router that leaves a question without an answer for this long is cut off, and so is a convergence layer in which nothing moves while a bundle is under way.",
         ),
         with_default(
             "fallback",
