@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn every_key_that_has_no_default_is_worked_out_or_has_no_value() {
-        const WITHOUT: [&str; 13] = [
+        const WITHOUT: [&str; 15] = [
             "on_sent",
             "mtu",
             "rate",
@@ -252,6 +252,8 @@ mod tests {
             "collect",
             "sender",
             "points",
+            "program",
+            "socket",
         ];
         let settled = of(FULL).json();
         for section in SECTIONS.iter().filter(|it| it.occurs != Occurs::Top) {
