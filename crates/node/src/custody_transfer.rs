@@ -153,6 +153,20 @@ impl Node {
                 self.held.custody_mut().note_signal(key, signal.settles);
             }
         }
+        while self.outbox.has_turn_left()
+            && let Some((peer, record)) =
+                (self.held.custody_mut().value_mut()).poll_bibe_signal(now.monotonic)
+        {
+            let parcel = Parcel {
+                version: Version::V7,
+                report_to: peer,
+                lifetime_ms: SIGNAL_LIFETIME_MS,
+                record,
+            };
+            if self.send_record(now, parcel).is_some() {
+                self.outbox.counters.signals_sent += 1;
+            }
+        }
     }
 
     /// RFC 5050 5.11: another node has custody. The bundle goes, unless it is leaving once more: then it goes when it has left.
@@ -164,7 +178,7 @@ impl Node {
     }
 
     /// RFC 5050 5.12: no signal came in time, or a hop does not take custody. The bundle leaves again, at once or later.
-    fn leave_again(&mut self, now: Now, key: BundleKey, after: Option<Duration>) {
+    pub(crate) fn leave_again(&mut self, now: Now, key: BundleKey, after: Option<Duration>) {
         if self.held.state(key) != Some(State::Sent) {
             return;
         }

@@ -61,6 +61,9 @@ impl Node {
             {
                 self.await_signal(now, key)
             }
+            None if session.is_tunnel() && self.asks_peer_for_custody(session, key) => {
+                self.await_peer(now, key)
+            }
             None if self.forwarding.keeps_sent(&self.adjacencies, session) => {
                 self.stay(now, session, key)
             }

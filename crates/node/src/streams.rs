@@ -251,13 +251,17 @@ impl Node {
                 neighbour.peer = Some(index);
                 neighbour.since = Some(now.monotonic);
                 neighbour.hops = link.map(Hop::Link).into_iter().collect();
-                neighbour.hops.push(Hop::Peer(parameters.peer.clone()));
+                // What encapsulates goes to the peer by itself, so a tunnel is no way to it.
+                let is_tunnel = neighbour.session.is_tunnel();
+                if !is_tunnel {
+                    neighbour.hops.push(Hop::Peer(parameters.peer.clone()));
+                }
                 neighbour.parameters = Some(parameters.clone());
                 if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
                     link.peer = Some(parameters.peer.clone());
                     link.last_error = None;
                 }
-                if self.adjacencies.establish(&parameters.peer, session) {
+                if !is_tunnel && self.adjacencies.establish(&parameters.peer, session) {
                     self.forwarding
                         .contact_changed(now, &parameters.peer, Contact::Up);
                 }
@@ -382,9 +386,12 @@ impl Node {
             self.abandon_reception(now, session, transfer, None);
         }
         self.return_outgoing(now, session);
-        self.outbox.act(Action::Close {
-            stream: session.stream(),
-        });
+        match session.is_tunnel() {
+            true => self.close_tunnel(now, session),
+            false => self.outbox.act(Action::Close {
+                stream: session.stream(),
+            }),
+        }
         let said = match spoken {
             Some((version, answered)) => links::told(version, answered, &reason),
             None => reason.to_string(),
@@ -443,12 +450,15 @@ impl Node {
                 continue;
             }
             let jitter = self.random.next();
-            let dials = self
-                .adjacencies
-                .link_mut(link)
-                .map_or(0, |it| it.dials_wanted(now.monotonic, jitter));
+            let (dials, is_tunnel) = (self.adjacencies.link_mut(link)).map_or((0, false), |it| {
+                let dials = it.dials_wanted(now.monotonic, jitter);
+                (dials, links::is_tunnel(&it.config))
+            });
             for _ in 0..dials {
-                self.outbox.act(Action::Dial { link });
+                match is_tunnel {
+                    true => self.open_tunnel(now, link),
+                    false => self.outbox.act(Action::Dial { link }),
+                }
             }
         }
     }
