@@ -16,6 +16,7 @@ use dhow_link::stream::{RefuseReason, TransferId};
 use crate::adjacencies::session_id::SessionId;
 use crate::adjacencies::tunnel::Leaving;
 use crate::config::{BibePolicy, LinkId};
+use crate::crossing::HOP_LIMIT_EXCEEDED;
 use crate::driver::Purpose;
 use crate::held::arrivals::Origin;
 use crate::node::Node;
@@ -74,7 +75,13 @@ impl Node {
             return Err(RefuseReason::Unknown);
         };
         let peer = peer.endpoint().clone();
-        let hop_limit = hop_limit(leaving).ok_or(RefuseReason::NotAcceptable)?;
+        let Some(hop_limit) = hop_limit(leaving) else {
+            // RFC 9171 4.4.3: it is deleted as soon as it is back.
+            if let Some(key) = key {
+                self.delete_or_mark(now, key, HOP_LIMIT_EXCEEDED);
+            }
+            return Err(RefuseReason::NotAcceptable);
+        };
         let (wait, head) = self.bpdu_head(now, (session, key), policy, leaving.length);
         let crc_type = match leaving
             .pieces

@@ -12,7 +12,6 @@
 mod world;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, StoredBundle};
