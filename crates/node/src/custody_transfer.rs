@@ -7,8 +7,9 @@ use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extents};
 use dhow_bundle::v6::admin::AdministrativeRecord;
 use dhow_bundle::v7::admin::bibe::Disposition;
-use dhow_bundle::{Header, Now, Version};
+use dhow_bundle::{EndpointId, Header, Now, Version};
 
+use crate::adjacencies::session_id::SessionId;
 use crate::custody::Outcome;
 use crate::held::bundles::Removal;
 use crate::held::custody::custodian_of;
@@ -71,9 +72,27 @@ impl Node {
     pub(crate) fn await_signal(&mut self, now: Now, key: BundleKey) {
         let custody = self.held.custody_mut().value_mut();
         custody.handle_sent(now.monotonic, key, ROUND_TRIP);
-        self.held.release_moved(&mut self.outbox, key);
-        if !self.meets_pending_deletion(now, key) {
-            self.held.advance(&mut self.outbox, key, Trigger::Left);
+        self.stay_sent(now, key);
+    }
+
+    /// Whether a bundle that leaves through a tunnel stays until the peer signals that it has it (draft-ietf-dtn-bibect-03 4.1). One in custody of
+    /// version 6 has other signals, and copies of routers have none.
+    pub(crate) fn asks_peer_for_custody(&self, session: SessionId, key: BundleKey) -> bool {
+        let policy = self.adjacencies.tunnel_policy(session);
+        let destination = self.held.entry(key).map(|entry| entry.destination());
+        let destination = destination.map(|index| self.held.endpoints().id(index));
+        policy.is_some_and(|(_, policy)| policy.custody)
+            && destination.is_some_and(EndpointId::is_singleton)
+            && !self.held.custody().has(key)
+            && self.forwarding.copies().router(key).is_none()
+    }
+
+    /// A bundle has left through a tunnel whose peer was asked for custody.
+    pub(crate) fn await_peer(&mut self, now: Now, key: BundleKey) {
+        match self.held.custody().value().is_encapsulated(key) {
+            true => self.stay_sent(now, key),
+            // The time for its signal was over before the disk was ready.
+            false => self.put_back(now, key),
         }
     }
 

@@ -15,9 +15,8 @@ use dhow_link::stream::{RefuseReason, TransferId};
 
 use crate::adjacencies::session_id::SessionId;
 use crate::adjacencies::tunnel::Leaving;
-use crate::config::{BibePolicy, LinkId};
+use crate::config::BibePolicy;
 use crate::crossing::HOP_LIMIT_EXCEEDED;
-use crate::driver::Purpose;
 use crate::held::arrivals::Origin;
 use crate::node::Node;
 use crate::reservation::Comes;
@@ -27,12 +26,6 @@ use crate::transmission::HOP_LIMIT;
 const JOIN_OCTETS: u64 = 4 * 1024;
 
 impl Node {
-    /// The link of a tunnel is to be up: there is nobody to dial.
-    pub(crate) fn open_tunnel(&mut self, now: Now, link: LinkId) {
-        let session = self.adjacencies.next_tunnel();
-        self.meet(now, session.stream(), &Purpose::Dialled { link });
-    }
-
     /// What tunnels have to do: bundles to encapsulate, and encapsulating bundles to read.
     pub(crate) fn attend_tunnels(&mut self, now: Now) {
         let mut next = self.adjacencies.tunnel_from(SessionId::of_tunnel(0));
@@ -188,27 +181,6 @@ impl Node {
         let mut octets = Vec::new();
         head.encode(&mut octets);
         Ok(octets)
-    }
-
-    /// Whether a bundle that leaves through a tunnel stays until the peer signals that it has it (draft-ietf-dtn-bibect-03 4.1). One in custody of
-    /// version 6 has other signals, and copies of routers have none.
-    pub(crate) fn asks_peer_for_custody(&self, session: SessionId, key: BundleKey) -> bool {
-        let policy = self.adjacencies.tunnel_policy(session);
-        let destination = self.held.entry(key).map(|entry| entry.destination());
-        let destination = destination.map(|index| self.held.endpoints().id(index));
-        policy.is_some_and(|(_, policy)| policy.custody)
-            && destination.is_some_and(EndpointId::is_singleton)
-            && !self.held.custody().has(key)
-            && self.forwarding.copies().router(key).is_none()
-    }
-
-    /// A bundle has left through a tunnel whose peer was asked for custody.
-    pub(crate) fn await_peer(&mut self, now: Now, key: BundleKey) {
-        match self.held.custody().value().is_encapsulated(key) {
-            true => self.stay_sent(now, key),
-            // The time for its signal was over before the disk was ready.
-            false => self.put_back(now, key),
-        }
     }
 }
 

@@ -33,6 +33,7 @@ mod deletion;
 mod delivering;
 mod delivery;
 mod detours;
+mod dialling;
 mod disk_room;
 mod dispatch;
 pub mod driver;
@@ -74,6 +75,7 @@ mod services;
 mod stored;
 mod streams;
 mod transmission;
+mod tunnels;
 pub mod view;
 
 pub use node::Node;

@@ -436,33 +436,6 @@ impl Node {
         self.adjacencies.serve_everybody();
     }
 
-    /// Dial what is due.
-    pub(crate) fn dial(&mut self, now: Now) {
-        if self.stage != Stage::Working {
-            return;
-        }
-        for link in self.adjacencies.link_ids() {
-            if !self
-                .adjacencies
-                .link(link)
-                .is_some_and(|it| it.is_due(now.monotonic))
-            {
-                continue;
-            }
-            let jitter = self.random.next();
-            let (dials, is_tunnel) = (self.adjacencies.link_mut(link)).map_or((0, false), |it| {
-                let dials = it.dials_wanted(now.monotonic, jitter);
-                (dials, links::is_tunnel(&it.config))
-            });
-            for _ in 0..dials {
-                match is_tunnel {
-                    true => self.open_tunnel(now, link),
-                    false => self.outbox.act(Action::Dial { link }),
-                }
-            }
-        }
-    }
-
     /// Finish transfers in progress, end all sessions, take nothing new.
     pub(crate) fn shut_down(&mut self, now: Now) {
         self.stage = Stage::ShuttingDown;

@@ -20,6 +20,9 @@ use crate::config::BibePolicy;
 /// Encapsulating bundles that are read at the same time, at most.
 const READINGS_BOUND: usize = 16;
 
+/// Encapsulating bundles that are known to be tried twice, at most.
+const TRIED_BOUND: usize = 1_024;
+
 /// A tunnel to a peer.
 pub(crate) struct Tunnel {
     policy: BibePolicy,
@@ -37,6 +40,8 @@ pub(crate) struct Tunnel {
     /// Reads under way, at most [`READINGS_BOUND`].
     readings: usize,
     settled: VecDeque<(Coming, Settled)>,
+    /// Those for whose bundle there was no room once.
+    tried: BTreeSet<BundleKey>,
     next_coming: u64,
 }
 
@@ -99,6 +104,7 @@ impl Tunnel {
             opened: BTreeSet::new(),
             readings: 0,
             settled: VecDeque::new(),
+            tried: BTreeSet::new(),
             next_coming: 0,
         }
     }
@@ -156,6 +162,9 @@ impl Tunnel {
 
     fn settle(&mut self, transfer: TransferId, settled: Settled) {
         if let Some(coming) = self.coming.remove(&transfer) {
+            if settled == Settled::Taken {
+                self.tried.remove(&coming.outer);
+            }
             self.settled.push_back((coming, settled));
         }
     }
@@ -245,6 +254,15 @@ impl Tunnel {
 
     pub(crate) fn next_settled(&mut self) -> Option<(Coming, Settled)> {
         self.settled.pop_front()
+    }
+
+    /// There was no room for the bundle in this one: true when that was so before, or cannot be remembered.
+    pub(crate) fn is_tried_again(&mut self, outer: BundleKey) -> bool {
+        let is_again = self.tried.remove(&outer) || self.tried.len() >= TRIED_BOUND;
+        if !is_again {
+            self.tried.insert(outer);
+        }
+        is_again
     }
 
     /// All encapsulating bundles that are here and not settled: the tunnel is closed.
