@@ -71,6 +71,8 @@ impl Node {
     pub(crate) fn await_signal(&mut self, now: Now, key: BundleKey) {
         let custody = self.held.custody_mut().value_mut();
         custody.handle_sent(now.monotonic, key, ROUND_TRIP);
+        // The next hop had all of it: if no signal comes, all of it leaves again.
+        self.forwarding.forget_acknowledged(key);
         self.held.release_moved(&mut self.outbox, key);
         if !self.meets_pending_deletion(now, key) {
             self.held.advance(&mut self.outbox, key, Trigger::Left);
