@@ -7,7 +7,7 @@ use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extents};
 use dhow_bundle::v6::admin::AdministrativeRecord;
 use dhow_bundle::v7::admin::bibe::Disposition;
-use dhow_bundle::{EndpointId, Header, Now, Version};
+use dhow_bundle::{Header, Now, Version};
 
 use crate::adjacencies::session_id::SessionId;
 use crate::custody::Outcome;
@@ -72,18 +72,23 @@ impl Node {
     pub(crate) fn await_signal(&mut self, now: Now, key: BundleKey) {
         let custody = self.held.custody_mut().value_mut();
         custody.handle_sent(now.monotonic, key, ROUND_TRIP);
+        // The next hop had all of it: if no signal comes, all of it leaves again.
+        self.forwarding.forget_acknowledged(key);
         self.stay_sent(now, key);
     }
 
     /// Whether a bundle that leaves through a tunnel stays until the peer signals that it has it (draft-ietf-dtn-bibect-03 4.1). One in custody of
-    /// version 6 has other signals, and copies of routers have none.
+    /// version 6 that leaves as it is has other signals, and copies of routers have none.
     pub(crate) fn asks_peer_for_custody(&self, session: SessionId, key: BundleKey) -> bool {
         let policy = self.adjacencies.tunnel_policy(session);
-        let destination = self.held.entry(key).map(|entry| entry.destination());
-        let destination = destination.map(|index| self.held.endpoints().id(index));
+        let Some(entry) = self.held.entry(key) else {
+            return false;
+        };
+        let has_signals =
+            self.held.custody().has(key) && !self.adjacencies.translates(session, entry.version());
         policy.is_some_and(|(_, policy)| policy.custody)
-            && destination.is_some_and(EndpointId::is_singleton)
-            && !self.held.custody().has(key)
+            && self.held.endpoints().id(entry.destination()).is_singleton()
+            && !has_signals
             && self.forwarding.copies().router(key).is_none()
     }
 

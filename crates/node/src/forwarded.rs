@@ -44,16 +44,19 @@ impl Node {
             self.outbox
                 .occurred(Occurrence::Forwarded { id, to, octets });
         }
+        let has_custody = self.held.custody().has(key);
+        let crosses = self.adjacencies.translates(session, version);
         match self.forwarding.copies().router(key) {
             Some(_) => self.copy_given(now, session, key),
-            // In version 7 nobody sends a signal, so custody ends with the crossing.
-            None if self.held.custody().has(key)
-                && !self.adjacencies.translates(session, version) =>
-            {
-                self.await_signal(now, key)
-            }
+            None if has_custody && !crosses => self.await_signal(now, key),
             None if session.is_tunnel() && self.asks_peer_for_custody(session, key) => {
                 self.await_peer(now, key)
+            }
+            // What carries it is durable here.
+            None if session.is_tunnel() => self.delete(now, key, Removal::Forwarded, None),
+            // In version 7 nobody sends a signal: custody ends with the crossing where the next hop has said that it has the bundle.
+            None if has_custody && !self.adjacencies.session_acknowledges(session) => {
+                self.stay(now, session, key)
             }
             None if self.forwarding.keeps_sent(&self.adjacencies, session) => {
                 self.stay(now, session, key)

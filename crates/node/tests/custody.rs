@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use dhow_bundle::v6::{self, BlockType};
 use dhow_bundle::{Header, Reading};
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Config, Enabled, Route};
+use dhow_node::config::{AgeDialect, Config, Enabled, Route};
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;
@@ -165,6 +165,34 @@ fn a_node_that_takes_no_custody_passes_the_bundle_on_as_it_is() {
     world.until("all is over", |world| {
         world.client(3, receiver).received.len() == 1 && is_empty(world)
     });
+}
+
+/// A neighbour that takes type 10 for a bundle's age gets no block of a custody ID, neither this node's nor another custodian's.
+#[test]
+fn a_neighbour_that_has_the_age_in_type_10_gets_no_custody_id() {
+    for (accept, custodian) in [(Enabled::Yes, "ipn:2.0"), (Enabled::No, "ipn:1.0")] {
+        let mut world = line(5, |number, config| {
+            if number == 2 {
+                config.custody.accept = accept;
+                config.links[0].policy.age_dialect = AgeDialect::Type10;
+            }
+        });
+        let mut sender = Client::new("ipn:1.5", false);
+        sender.send(adu("ipn:3.42"), b"hello");
+        sender.send(adu("ipn:3.42"), &[7; 100_000]);
+        world.connect(0, sender);
+        let mut seen = false;
+        world.until("both are at the third node", |world| {
+            let of_second = custodians(world, 1);
+            seen |= of_second.contains(&("ipn:1.0".to_owned(), Some(1)));
+            custodians(world, 2) == [(custodian.to_owned(), None), (custodian.to_owned(), None)]
+        });
+        assert!(seen, "the second node got a custody ID");
+        let receiver = world.connect(2, Client::new("ipn:3.42", true));
+        world.until("all is over", |world| {
+            world.client(2, receiver).received.len() == 2 && is_empty(world)
+        });
+    }
 }
 
 /// RFC 5050 6.3: a signal for what was never sent means nothing.

@@ -15,10 +15,11 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, StoredBundle};
-use dhow_bundle::{BundleFlags, BundleId, EndpointId, Header, Reading};
+use dhow_bundle::{BundleFlags, BundleId, EndpointId, Header, Reading, v6};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{
-    BibeDialect, BibePolicy, Config, DialTime, Enabled, LinkConfig, Protocol, Route, SessionPolicy,
+    BibeDialect, BibePolicy, BundleVersions, Config, DialTime, Enabled, LinkConfig, Protocol,
+    Route, SessionPolicy,
 };
 use dhow_node::driver::{Event, OperatorCommand, Ticket};
 use dhow_node::view::{BundleState, Counters, LinkState};
@@ -247,6 +248,40 @@ fn without_custody_a_bundle_goes_once_what_carries_it_is_durable() {
     world.until("it came", |world| {
         world.client(3, receiver).received.len() == 1 && is_empty(world)
     });
+}
+
+/// A bundle of version 6 in custody comes out as one, or leaves translated: then the peer's signal is that of its custody.
+#[test]
+fn custody_of_version_6_goes_on_in_that_of_the_tunnel() {
+    for versions in [BundleVersions::Both, BundleVersions::Seven] {
+        let mut world = line(11, custodial(), |number, config| {
+            if let Some(link) = config.links.iter_mut().find(|it| it.name == "tunnel4") {
+                link.policy.bundle_versions = versions;
+            }
+            if number == 4 {
+                config.routes.push(route("ipn:1.0", "ipn:3.0"));
+            }
+        });
+        world.cut(1, 2);
+        let mut sender = Client::new("ipn:1.5", false);
+        let asked = BundleAdu {
+            bundle_version: Some(6),
+            bundle_flags: Some(v6::BundleFlags::CUSTODY_REQUESTED.bits()),
+            ..adu("ipn:4.42")
+        };
+        sender.send(asked, &payload(0, 3_000));
+        world.connect(0, sender);
+        world.until("it is under way and stays", |world| {
+            headers(world, 1).len() == 1 && headers(world, 0).len() == 1
+        });
+        let lost = headers(&world, 1)[0].id();
+        operate(&mut world, 1, OperatorCommand::BundleDrop(lost));
+        world.join(1, 2);
+        let receiver = world.connect(3, Client::new("ipn:4.42", true));
+        world.until("it came, and nobody waits", |world| {
+            world.client(3, receiver).received.len() == 1 && is_empty(world)
+        });
+    }
 }
 
 /// All that is for the peer is routed through the tunnel: what carries it has to go by another way, and does.

@@ -336,6 +336,12 @@ impl Adjacencies {
         neighbour.is_some_and(|it| it.session.keeps_sent()) && !planted(Mutant::KeptIsForgotten)
     }
 
+    /// Whether the neighbour of a session says that it has a bundle.
+    pub(crate) fn session_acknowledges(&self, session: SessionId) -> bool {
+        let neighbour = self.neighbours.get(&session);
+        neighbour.is_some_and(|it| it.session.acknowledges())
+    }
+
     /// The fate of a transfer matters no more.
     pub(crate) fn disown_transfer(&mut self, session: SessionId, transfer: TransferId) {
         let mut neighbour = self.neighbours.get_mut(&session);
