@@ -11,8 +11,8 @@ use dhow_document::{Document, Entries, FileError};
 use crate::host::{read_host, read_wire};
 use crate::rate_trace;
 use crate::scenario::{
-    AtEnd, Clock, Host, Link, Node, NodeIndex, OnSent, Presence, Protocol, StcpPolicy, UdpPolicy,
-    Wire,
+    AtEnd, Clock, Custody, Host, Link, Node, NodeIndex, OnSent, Presence, Protocol, StcpPolicy,
+    UdpPolicy, Wire,
 };
 
 /// Octets of a session's MRUs, at least: less would not hold a fragment's header.
@@ -36,6 +36,7 @@ pub(crate) struct NodeKind {
     quota_octets: u64,
     quota_bundles: u64,
     removed_bound: usize,
+    custody: Custody,
     segment_octets: u32,
     segment_mru: u64,
     transfer_mru: u64,
@@ -87,6 +88,12 @@ impl NodeKind {
             removed_bound: (entries.count("removed_bound"))
                 .and_then(|count| usize::try_from(count).ok())
                 .unwrap_or_default(),
+            custody: Custody {
+                accepts: entries.is_true("custody"),
+                aggregates: entries.is_true("custody_aggregate"),
+                delay: entries.duration("custody_delay"),
+                retry: entries.duration("custody_retry"),
+            },
             segment_octets,
             segment_mru: read_mru(document, entries, "segment_mru")?,
             transfer_mru: read_mru(document, entries, "transfer_mru")?,
@@ -106,6 +113,7 @@ impl NodeKind {
             quota_octets: self.quota_octets,
             quota_bundles: self.quota_bundles,
             removed_bound: self.removed_bound,
+            custody: self.custody,
             segment_octets: self.segment_octets,
             segment_mru: self.segment_mru,
             transfer_mru: self.transfer_mru,

@@ -6,10 +6,10 @@ use std::time::Duration;
 use dhow_bundle::NodeId;
 use dhow_bundle::protocol::Transport;
 use dhow_node::config::{
-    Config, DialTime, Enabled, Framing, LinkConfig, ListenerConfig, ListenerId, Protocol, Reports,
-    Route, Routing, SessionPolicy,
+    Config, CustodyPolicy, DialTime, Enabled, Framing, LinkConfig, ListenerConfig, ListenerId,
+    Protocol, Reports, Route, Routing, SessionPolicy,
 };
-use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex};
+use dhow_scenario::scenario::{self, Fidelity, Link, Node, NodeIndex};
 use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
@@ -130,6 +130,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 echo_service: None,
                 perf_service: None,
                 removed_bound: node.removed_bound,
+                custody: custody(node.custody),
                 seed: entropy.draw(),
                 ..Config::usual(vec![id])
             },
@@ -206,6 +207,21 @@ pub fn listener_of(protocol: Protocol) -> ListenerId {
         _ => None,
     };
     ListenerId(place.map_or(0, |place| u32::try_from(place + 1).unwrap_or(u32::MAX)))
+}
+
+/// The custody policy of a node.
+fn custody(custody: scenario::Custody) -> CustodyPolicy {
+    let enabled = |is_on| match is_on {
+        true => Enabled::Yes,
+        false => Enabled::No,
+    };
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    CustodyPolicy {
+        accept: enabled(custody.accepts),
+        aggregate: enabled(custody.aggregates),
+        delay_ms: millis(custody.delay),
+        retry_ms: millis(custody.retry),
+    }
 }
 
 /// The longest round trip of the links that lead to a node, by its position.
