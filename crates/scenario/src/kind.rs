@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dhow_bundle::Version;
 use dhow_channel::profile::BILLION;
 use dhow_channel::{Delay, Loss, Rate, RateTrace};
 use dhow_document::quantity::parse_duration;
@@ -149,6 +150,7 @@ pub(crate) struct LinkKind {
     retry: Duration,
     keepalive_s: u16,
     protocol: Protocol,
+    speaks: Option<Version>,
     wire: Arc<Wire>,
 }
 
@@ -189,6 +191,7 @@ impl LinkKind {
             retry: entries.duration("retry"),
             keepalive_s,
             protocol: read_protocol(document, entries)?,
+            speaks: read_versions(document, entries)?,
             wire: Arc::new(read_wire(document, entries)?),
         })
     }
@@ -208,6 +211,7 @@ impl LinkKind {
             retry: self.retry,
             keepalive_s: self.keepalive_s,
             protocol: self.protocol,
+            speaks: self.speaks,
             wire: Arc::clone(&self.wire),
             over: None,
         }
@@ -243,6 +247,21 @@ fn read_keepalive(
         return Err(wrong(what).with_hint(hint));
     }
     Ok(seconds)
+}
+
+/// The one version of the Bundle Protocol that is sent over a link; none where both are.
+fn read_versions(document: &Document<'_>, entries: &Entries) -> Result<Option<Version>, FileError> {
+    let numbers = entries.numbers("bundle_versions");
+    if entries.has("bundle_versions") && numbers.is_empty() {
+        let what = "'bundle_versions' has one version at least";
+        let error = document.fault(entries.line_of("bundle_versions"), what);
+        return Err(error.with_hint("bundle_versions = [6]"));
+    }
+    Ok(match (numbers.contains(&6), numbers.contains(&7)) {
+        (true, false) => Some(Version::V6),
+        (false, true) => Some(Version::V7),
+        _ => None,
+    })
 }
 
 /// The convergence layer of a link.

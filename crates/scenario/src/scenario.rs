@@ -99,6 +99,17 @@ pub struct Custody {
     pub retry: Duration,
 }
 
+impl Default for Custody {
+    fn default() -> Self {
+        Self {
+            accepts: true,
+            aggregates: true,
+            delay: Duration::from_secs(15),
+            retry: Duration::from_secs(30),
+        }
+    }
+}
+
 /// A node.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -187,6 +198,8 @@ pub struct Link {
     pub keepalive_s: u16,
     /// The convergence layer that is spoken over it.
     pub protocol: Protocol,
+    /// The one version of the Bundle Protocol that both ends send over it (docs/gateway.md), where it is not either.
+    pub speaks: Option<Version>,
     /// The means that make it on a testbed.
     pub wire: Arc<Wire>,
     /// The link whose wire it shares; that one has its own.
@@ -321,6 +334,12 @@ impl Traffic {
             Service::Newest => Version::V7,
             Service::Older { .. } => Version::V6,
         }
+    }
+
+    /// Whether the bundles ask for custody.
+    #[must_use]
+    pub const fn has_custody(&self) -> bool {
+        matches!(self.service, Service::Older { custody: true, .. })
     }
 
     /// The bundle processing control flags that are asked for, of the bundles' version.

@@ -25,6 +25,7 @@ mod faults;
 mod flow;
 mod judging;
 pub mod ledger;
+mod listeners;
 mod looking;
 mod machine;
 pub mod memory;

@@ -288,6 +288,12 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "\"forget\"",
         "What becomes of a bundle that has left over UDP, STCP or MTCP: it is removed; or held until it expires, for another link that comes up.",
     ),
+    with_default(
+        "bundle_versions",
+        Kind::NumberList(&[6, 7]),
+        "[6, 7]",
+        "Versions of the Bundle Protocol that both ends send over it: bundles of another leave translated (docs/gateway.md). With both they leave as they are.",
+    ),
 ];
 
 pub(super) const LINK_RATE_DELAY: &[Key] = &[
