@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use bytes::Bytes;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Extents};
 use dhow_bundle::v6::admin::AdministrativeRecord;
 use dhow_bundle::v7::admin::bibe::Disposition;
@@ -47,7 +48,7 @@ impl Node {
             return;
         };
         let is_own = self.held.endpoints().is_here(&custodian.endpoint);
-        if is_own || custodian.endpoint.is_null() {
+        if is_own || custodian.endpoint.is_null() || planted(Mutant::RedundantNotTold) {
             return;
         }
         let custody = self.held.custody_mut().value_mut();
@@ -135,6 +136,7 @@ impl Node {
             match outcome {
                 Outcome::Released => self.custody_released(now, key),
                 Outcome::ForwardElsewhere(_) => self.leave_again(now, key, Some(REFUSED_RETRY)),
+                Outcome::SendAgain if planted(Mutant::CustodyTimerIgnored) => {}
                 Outcome::SendAgain => self.leave_again(now, key, None),
             }
         }
@@ -148,6 +150,9 @@ impl Node {
                 record: signal.record.encode().into(),
             };
             // Without room nothing is said: the custodian sends its bundle again.
+            if planted(Mutant::SignalNotSent) {
+                continue;
+            }
             if let Some(key) = self.send_record(now, parcel) {
                 self.outbox.counters.signals_sent += 1;
                 self.held.custody_mut().note_signal(key, signal.settles);

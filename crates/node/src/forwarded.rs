@@ -57,7 +57,8 @@ impl Node {
             Some(_) => self.copy_given(now, session, key),
             // In version 7 nobody sends a signal, so custody ends with the crossing.
             None if self.held.custody().has(key)
-                && !self.adjacencies.translates(session, version) =>
+                && !self.adjacencies.translates(session, version)
+                && !planted(Mutant::CustodyDroppedAtNextHop) =>
             {
                 self.await_signal(now, key)
             }

@@ -17,6 +17,7 @@ pub mod clock;
 pub mod congestion;
 pub mod connection;
 mod contacts;
+mod custody;
 mod datagrams;
 mod dialling;
 pub mod disk;

@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::gateway::identity;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS, StoreCommand, StoredBundle};
 use dhow_bundle::v6::{self, BundleFlags};
 use dhow_bundle::v7::forward::Custodian as NewCustodian;
@@ -171,6 +172,9 @@ impl Held {
         let acceptance = self.custody.custody.handle_request(key, custodian);
         let mark = acceptance.and_then(|acceptance| acceptance.given.reserve);
         if let Some(mark) = mark {
+            if planted(Mutant::CustodyIdNotReserved) {
+                return self.custody.custody.confirm_reservation(mark);
+            }
             let reservation = self.creation.reserve_mark(mark);
             out.store(StoreCommand::Reserve {
                 time: reservation.time,
@@ -217,7 +221,8 @@ impl Held {
         let flags = BundleFlags::from_bits(bundle.flags);
         let has_custody = bundle.version == Version::V6.number()
             && flags.contains(BundleFlags::CUSTODY_REQUESTED)
-            && !bundle.note.is_empty();
+            && !bundle.note.is_empty()
+            && !planted(Mutant::CustodyForgottenAtStart);
         if has_custody {
             self.custody.recalled.push((key, bundle.note.clone()));
         }
@@ -274,7 +279,8 @@ impl Held {
         if !is_success {
             return Some(key);
         }
-        self.custody.take_range(key, range, whole).then_some(key)
+        let is_whole = self.custody.take_range(key, range, whole);
+        (is_whole || planted(Mutant::CustodyOfFragment)).then_some(key)
     }
 
     /// Custody of bundles of version 6.
