@@ -173,6 +173,8 @@ impl Node {
         if self.held.state(key) != Some(State::Sent) {
             return;
         }
+        // All of it leaves: octets that a next hop has are in nobody's custody before a signal says so.
+        self.forwarding.forget_acknowledged(key);
         self.held.advance(&mut self.outbox, key, Trigger::Woken);
         match after {
             Some(duration) => drop(self.retry_after(now, key, duration)),

@@ -167,6 +167,40 @@ fn a_node_that_takes_no_custody_passes_the_bundle_on_as_it_is() {
     });
 }
 
+/// RFC 5050 5.12: all fragments of a bundle are acknowledged, and lost with the next hop's disk before the custodian heard a word. What leaves again
+/// is all of the bundle, and not the last octet alone.
+#[test]
+fn a_bundle_whose_fragments_nobody_told_of_leaves_again_as_a_whole() {
+    let mut world = line(5, |number, config| match number {
+        3 => {
+            config.listeners[0].policy.transfer_mru = 5_000;
+            config.custody.accept = Enabled::No;
+        }
+        // Its signals have no way to the custodian.
+        4 => config.routes.clear(),
+        _ => {}
+    });
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:4.42"), &[7; 12_000]);
+    world.connect(0, sender);
+    let before = world.connect(3, Client::new("ipn:4.42", true));
+    world.until("it is delivered", |world| {
+        world.client(3, before).received.len() == 1 && custodians(world, 2).is_empty()
+    });
+    assert_eq!(custodians(&world, 1).len(), 1, "nobody was told");
+    world.crash(3);
+    world.machines[3].store.kept = world::store::Kept::default();
+    world.machines[3].config.routes = world.machines[2].config.routes.clone();
+    for route in &mut world.machines[3].config.routes {
+        route.via = "ipn:3.0".into();
+    }
+    world.start(3);
+    let receiver = world.connect(3, Client::new("ipn:4.42", true));
+    world.until("all is over", |world| {
+        world.client(3, receiver).received.len() == 1 && is_empty(world)
+    });
+}
+
 /// RFC 5050 6.3: a signal for what was never sent means nothing.
 #[test]
 fn signals_about_nothing_change_nothing() {
