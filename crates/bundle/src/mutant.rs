@@ -208,7 +208,7 @@ mistakes! {
     CustodyDroppedAtNextHop,
     /// A custodian is not told that another has its bundle.
     SignalNotSent,
-    /// A bundle of which no signal came is not sent again.
+    /// A signal is waited for a day before a bundle leaves again.
     CustodyTimerIgnored,
     /// A copy of a bundle that is here ends without a word to its custodian.
     RedundantNotTold,

@@ -136,7 +136,6 @@ impl Node {
             match outcome {
                 Outcome::Released => self.custody_released(now, key),
                 Outcome::ForwardElsewhere(_) => self.leave_again(now, key, Some(REFUSED_RETRY)),
-                Outcome::SendAgain if planted(Mutant::CustodyTimerIgnored) => {}
                 Outcome::SendAgain => self.leave_again(now, key, None),
             }
         }
