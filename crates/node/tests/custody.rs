@@ -201,6 +201,26 @@ fn a_bundle_whose_fragments_nobody_told_of_leaves_again_as_a_whole() {
     });
 }
 
+/// RFC 5050 5.8, 6.1.2: a node that is no custodian cuts a bundle, and each fragment has the number that the custodian gave the whole. The next
+/// custodian tells of each fragment by its own name: of the number it could only tell once it has them all.
+#[test]
+fn custody_of_a_fragment_is_told_by_its_name_whatever_number_it_has() {
+    let mut world = line(6, |number, config| match number {
+        2 => config.custody.accept = Enabled::No,
+        3 => config.listeners[0].policy.transfer_mru = 5_000,
+        _ => {}
+    });
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:4.42"), &[7; 12_000]);
+    world.connect(0, sender);
+    let receiver = world.connect(3, Client::new("ipn:4.42", true));
+    world.until("all is over", |world| {
+        world.client(3, receiver).received.len() == 1 && is_empty(world)
+    });
+    let counters = world.machines[2].node.as_ref().unwrap().counters();
+    assert!(counters.signals_sent >= 3, "one for each fragment");
+}
+
 /// RFC 5050 6.3: a signal for what was never sent means nothing.
 #[test]
 fn signals_about_nothing_change_nothing() {

@@ -267,6 +267,14 @@ impl Held {
             return Some(key);
         }
         let range = id.fragment?;
+        // A node between here and the next custodian may have cut a bundle that left as a whole.
+        let uncut = dhow_bundle::BundleId {
+            fragment: None,
+            ..id.clone()
+        };
+        if let Some(key) = self.find_bundle(&uncut) {
+            self.custody.cut(key);
+        }
         let (key, whole) = self.custody.cut.keys().find_map(|&key| {
             let entry = self.entry(key)?;
             let whole = range_of(entry);
@@ -326,13 +334,16 @@ pub(crate) fn custodian_of(header: &Header) -> Option<Custodian> {
         .filter_map(v6::Block::custody_id);
     let number = numbers.next().filter(|(_, of)| *of == endpoint);
     let is_only_one = numbers.next().is_none();
+    let fragment = header.id().fragment;
+    // A node that is no custodian may have cut the bundle that the number means: of a fragment only its own name is sure.
+    let means_this = is_only_one && fragment.is_none();
     Some(Custodian {
         endpoint,
-        id: number.filter(|_| is_only_one).map(|(id, _)| id),
+        id: number.filter(|_| means_this).map(|(id, _)| id),
         subject: v6::admin::Subject {
             source: old.primary.source.clone(),
             creation: old.primary.creation,
-            fragment: header.id().fragment,
+            fragment,
         },
     })
 }
