@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use bytes::Bytes;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Extents};
 use dhow_bundle::v6::admin::AdministrativeRecord;
 use dhow_bundle::v7::admin::bibe::Disposition;
@@ -48,7 +49,7 @@ impl Node {
             return;
         };
         let is_own = self.held.endpoints().is_here(&custodian.endpoint);
-        if is_own || custodian.endpoint.is_null() {
+        if is_own || custodian.endpoint.is_null() || planted(Mutant::RedundantNotTold) {
             return;
         }
         let custody = self.held.custody_mut().value_mut();
@@ -172,6 +173,9 @@ impl Node {
                 record: signal.record.encode().into(),
             };
             // Without room nothing is said: the custodian sends its bundle again.
+            if planted(Mutant::SignalNotSent) {
+                continue;
+            }
             if let Some(key) = self.send_record(now, parcel) {
                 self.outbox.counters.signals_sent += 1;
                 self.held.custody_mut().note_signal(key, signal.settles);
@@ -206,6 +210,8 @@ impl Node {
         if self.held.state(key) != Some(State::Sent) {
             return;
         }
+        // All of it leaves: octets that a next hop has are in nobody's custody before a signal says so.
+        self.forwarding.forget_acknowledged(key);
         self.held.advance(&mut self.outbox, key, Trigger::Woken);
         match after {
             Some(duration) => drop(self.retry_after(now, key, duration)),

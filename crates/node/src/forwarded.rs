@@ -48,7 +48,9 @@ impl Node {
         let crosses = self.adjacencies.translates(session, version);
         match self.forwarding.copies().router(key) {
             Some(_) => self.copy_given(now, session, key),
-            None if has_custody && !crosses => self.await_signal(now, key),
+            None if has_custody && !crosses && !planted(Mutant::CustodyDroppedAtNextHop) => {
+                self.await_signal(now, key)
+            }
             None if session.is_tunnel() && self.asks_peer_for_custody(session, key) => {
                 self.await_peer(now, key)
             }

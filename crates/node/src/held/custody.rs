@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::gateway::identity;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS, StoreCommand, StoredBundle};
 use dhow_bundle::v6::{self, BundleFlags};
 use dhow_bundle::v7::forward::Custodian as NewCustodian;
@@ -182,6 +183,9 @@ impl Held {
         let acceptance = self.custody.custody.handle_request(key, custodian);
         let mark = acceptance.and_then(|acceptance| acceptance.given.reserve);
         if let Some(mark) = mark {
+            if planted(Mutant::CustodyIdNotReserved) {
+                return self.custody.custody.confirm_reservation(mark);
+            }
             let reservation = self.creation.reserve_mark(mark);
             out.store(StoreCommand::Reserve {
                 time: reservation.time,
@@ -228,7 +232,8 @@ impl Held {
         let flags = BundleFlags::from_bits(bundle.flags);
         let has_custody = bundle.version == Version::V6.number()
             && flags.contains(BundleFlags::CUSTODY_REQUESTED)
-            && !bundle.note.is_empty();
+            && !bundle.note.is_empty()
+            && !planted(Mutant::CustodyForgottenAtStart);
         if has_custody {
             self.custody.recalled.push((key, bundle.note.clone()));
         }
@@ -273,6 +278,14 @@ impl Held {
             return Some(key);
         }
         let range = id.fragment?;
+        // A node between here and the next custodian may have cut a bundle that left as a whole.
+        let uncut = dhow_bundle::BundleId {
+            fragment: None,
+            ..id.clone()
+        };
+        if let Some(key) = self.find_bundle(&uncut) {
+            self.custody.cut(key);
+        }
         let (key, whole) = self.custody.cut.keys().find_map(|&key| {
             let entry = self.entry(key)?;
             let whole = range_of(entry);
@@ -285,7 +298,8 @@ impl Held {
         if !is_success {
             return Some(key);
         }
-        self.custody.take_range(key, range, whole).then_some(key)
+        let is_whole = self.custody.take_range(key, range, whole);
+        (is_whole || planted(Mutant::CustodyOfFragment)).then_some(key)
     }
 
     /// A tunnel's peer is one no more: the bundles whose signal it has not sent.
@@ -352,13 +366,16 @@ pub(crate) fn custodian_of(header: &Header) -> Option<Custodian> {
         .filter_map(v6::Block::custody_id);
     let number = numbers.next().filter(|(_, of)| *of == endpoint);
     let is_only_one = numbers.next().is_none();
+    let fragment = header.id().fragment;
+    // A node that is no custodian may have cut the bundle that the number means: of a fragment only its own name is sure.
+    let means_this = is_only_one && fragment.is_none();
     Some(Custodian {
         endpoint,
-        id: number.filter(|_| is_only_one).map(|(id, _)| id),
+        id: number.filter(|_| means_this).map(|(id, _)| id),
         subject: v6::admin::Subject {
             source: old.primary.source.clone(),
             creation: old.primary.creation,
-            fragment: header.id().fragment,
+            fragment,
         },
     })
 }

@@ -57,6 +57,30 @@ pub(super) const NODE_KEYS: &[Key] = &[
         "\"1TiB\"",
         "Largest bundle that its sessions take (RFC 9174 4.6), octets, at least 1024; larger ones come in fragments.",
     ),
+    with_default(
+        "custody",
+        Kind::Boolean,
+        "true",
+        "Whether it becomes custodian of bundles of version 6 that ask for it (RFC 5050 5.10).",
+    ),
+    with_default(
+        "custody_aggregate",
+        Kind::Boolean,
+        "true",
+        "Whether bundles leave it with its number for them, so that one signal may tell of many.",
+    ),
+    with_default(
+        "custody_delay",
+        Kind::Duration,
+        "\"15s\"",
+        "How long a custody signal waits for other bundles to tell of.",
+    ),
+    with_default(
+        "custody_retry",
+        Kind::Duration,
+        "\"30s\"",
+        "After which time a bundle is sent again of which no custody signal came; twice as long each time.",
+    ),
     key(
         "disk",
         Kind::Size,
@@ -263,6 +287,12 @@ pub(super) const LINK_KEYS: &[Key] = &[
         Kind::Choice(OnSent::NAMES),
         "\"forget\"",
         "What becomes of a bundle that has left over UDP, STCP or MTCP: it is removed; or held until it expires, for another link that comes up.",
+    ),
+    with_default(
+        "bundle_versions",
+        Kind::NumberList(&[6, 7]),
+        "[6, 7]",
+        "Versions of the Bundle Protocol that both ends send over it: bundles of another leave translated (docs/gateway.md). With both they leave as they are.",
     ),
 ];
 
