@@ -131,7 +131,10 @@ impl Witness {
     /// # Errors
     /// It breaks a rule.
     pub fn handle_said(&mut self, datagram: &[u8], now: Instant) -> Result<Vec<Seen>, String> {
-        if datagram.first().is_some_and(|first| BUNDLES.contains(first)) {
+        if datagram
+            .first()
+            .is_some_and(|first| BUNDLES.contains(first))
+        {
             let parcel = match Parcel::read(datagram) {
                 Ok(Some(parcel)) => Arc::new(parcel),
                 Ok(None) => return Err("sends a part of a bundle by itself (draft 3.3)".to_owned()),
@@ -171,7 +174,10 @@ impl Witness {
     pub fn handle_heard(&mut self, datagram: &[u8], now: Instant) -> Vec<Seen> {
         self.heard
             .retain(|_, transfer| transfer.last + TRANSFER_TIMEOUT > now);
-        if datagram.first().is_some_and(|first| BUNDLES.contains(first)) {
+        if datagram
+            .first()
+            .is_some_and(|first| BUNDLES.contains(first))
+        {
             let read = Parcel::read(datagram).ok().flatten().map(Arc::new);
             let seen = read.map(|it| [Seen::Heard(Arc::clone(&it)), Seen::HeardWhole(it)]);
             return seen.into_iter().flatten().collect();
