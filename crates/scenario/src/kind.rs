@@ -191,7 +191,7 @@ impl LinkKind {
             retry: entries.duration("retry"),
             keepalive_s,
             protocol: read_protocol(document, entries)?,
-            speaks: read_versions(document, entries)?,
+            speaks: read_versions(entries),
             wire: Arc::new(read_wire(document, entries)?),
         })
     }
@@ -250,18 +250,13 @@ fn read_keepalive(
 }
 
 /// The one version of the Bundle Protocol that is sent over a link; none where both are.
-fn read_versions(document: &Document<'_>, entries: &Entries) -> Result<Option<Version>, FileError> {
+fn read_versions(entries: &Entries) -> Option<Version> {
     let numbers = entries.numbers("bundle_versions");
-    if entries.has("bundle_versions") && numbers.is_empty() {
-        let what = "'bundle_versions' has one version at least";
-        let error = document.fault(entries.line_of("bundle_versions"), what);
-        return Err(error.with_hint("bundle_versions = [6]"));
-    }
-    Ok(match (numbers.contains(&6), numbers.contains(&7)) {
+    match (numbers.contains(&6), numbers.contains(&7)) {
         (true, false) => Some(Version::V6),
         (false, true) => Some(Version::V7),
         _ => None,
-    })
+    }
 }
 
 /// The convergence layer of a link.

@@ -589,6 +589,25 @@ mod tests {
     }
 
     #[test]
+    fn custody_and_versions_of_links_are_in_the_files_of_both_ends() {
+        let custody = "custody = false\ncustody_retry = \"2min\"\n";
+        let files = written(custody).expect("files");
+        let table = "[custody]\naccept = false\naggregate = true\ndelay = \"15000ms\"\nretry = \"120000ms\"\n";
+        assert!(files[0].contains(table), "{}", files[0]);
+        assert!(!files[1].contains("[custody]"));
+        // Two links lead to the second node, which has one listener.
+        let refused = written_over("bundle_versions = [6]\n", "").expect_err("they differ");
+        assert!(refused.to_string().contains("one listener"), "{refused}");
+        let text = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"8Mbit\"\nbundle_versions = [6]\n[stop]\nat = \"1s\"\n";
+        let scenario = Scenario::parse(Path::new("s.toml"), text).expect("a scenario");
+        let layout = Layout::new(&scenario, "abc123").expect("a layout");
+        let files = configurations(&scenario, &layout).expect("files");
+        for file in files {
+            assert_eq!(file.matches("bundle_versions = [6]").count(), 1, "{file}");
+        }
+    }
+
+    #[test]
     fn a_node_measures_for_the_collector_of_its_lab() {
         let settings = "settings = [\"measure.collect={collector}\", \"measure.interval=1s\"]\n";
         let files = written(settings).expect("files");
