@@ -57,6 +57,9 @@ impl Node {
         let crosses = self.adjacencies.translates(session, version);
         match self.forwarding.copies().router(key) {
             Some(_) => self.copy_given(now, session, key),
+            None if self.held.custody().is_released(key) => {
+                self.delete(now, key, Removal::Forwarded, None)
+            }
             None if has_custody && !crosses => self.await_signal(now, key),
             // In version 7 nobody sends a signal: custody ends with the crossing where the next hop has said that it has the bundle.
             None if has_custody && !self.adjacencies.session_acknowledges(session) => {
