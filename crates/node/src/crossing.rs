@@ -24,7 +24,7 @@ use crate::node::Node;
 use crate::sending::must_not_fragment;
 
 /// Status report reason code of a bundle whose hop count exceeds its limit (RFC 9171 table 1).
-const HOP_LIMIT_EXCEEDED: u8 = 9;
+pub(crate) const HOP_LIMIT_EXCEEDED: u8 = 9;
 
 /// A whole bundle as it leaves for a next hop.
 pub(crate) struct Leaving {

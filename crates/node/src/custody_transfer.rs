@@ -9,6 +9,7 @@ use dhow_bundle::v6::admin::AdministrativeRecord;
 use dhow_bundle::v7::admin::bibe::Disposition;
 use dhow_bundle::{Header, Now, Version};
 
+use crate::adjacencies::session_id::SessionId;
 use crate::custody::Outcome;
 use crate::held::bundles::Removal;
 use crate::held::custody::custodian_of;
@@ -73,9 +74,30 @@ impl Node {
         custody.handle_sent(now.monotonic, key, ROUND_TRIP);
         // The next hop had all of it: if no signal comes, all of it leaves again.
         self.forwarding.forget_acknowledged(key);
-        self.held.release_moved(&mut self.outbox, key);
-        if !self.meets_pending_deletion(now, key) {
-            self.held.advance(&mut self.outbox, key, Trigger::Left);
+        self.stay_sent(now, key);
+    }
+
+    /// Whether a bundle that leaves through a tunnel stays until the peer signals that it has it (draft-ietf-dtn-bibect-03 4.1). One in custody of
+    /// version 6 that leaves as it is has other signals, and copies of routers have none.
+    pub(crate) fn asks_peer_for_custody(&self, session: SessionId, key: BundleKey) -> bool {
+        let policy = self.adjacencies.tunnel_policy(session);
+        let Some(entry) = self.held.entry(key) else {
+            return false;
+        };
+        let has_signals =
+            self.held.custody().has(key) && !self.adjacencies.translates(session, entry.version());
+        policy.is_some_and(|(_, policy)| policy.custody)
+            && self.held.endpoints().id(entry.destination()).is_singleton()
+            && !has_signals
+            && self.forwarding.copies().router(key).is_none()
+    }
+
+    /// A bundle has left through a tunnel whose peer was asked for custody.
+    pub(crate) fn await_peer(&mut self, now: Now, key: BundleKey) {
+        match self.held.custody().value().is_encapsulated(key) {
+            true => self.stay_sent(now, key),
+            // The time for its signal was over before the disk was ready.
+            false => self.put_back(now, key),
         }
     }
 
@@ -155,6 +177,20 @@ impl Node {
                 self.held.custody_mut().note_signal(key, signal.settles);
             }
         }
+        while self.outbox.has_turn_left()
+            && let Some((peer, record)) =
+                (self.held.custody_mut().value_mut()).poll_bibe_signal(now.monotonic)
+        {
+            let parcel = Parcel {
+                version: Version::V7,
+                report_to: peer,
+                lifetime_ms: SIGNAL_LIFETIME_MS,
+                record,
+            };
+            if self.send_record(now, parcel).is_some() {
+                self.outbox.counters.signals_sent += 1;
+            }
+        }
     }
 
     /// RFC 5050 5.11: another node has custody. The bundle goes, unless it is leaving once more: then it goes when that is over.
@@ -169,7 +205,7 @@ impl Node {
     }
 
     /// RFC 5050 5.12: no signal came in time, or a hop does not take custody. The bundle leaves again, at once or later.
-    fn leave_again(&mut self, now: Now, key: BundleKey, after: Option<Duration>) {
+    pub(crate) fn leave_again(&mut self, now: Now, key: BundleKey, after: Option<Duration>) {
         if self.held.state(key) != Some(State::Sent) {
             return;
         }

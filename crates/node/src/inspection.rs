@@ -285,7 +285,7 @@ impl Node {
         BundleView {
             id: self.held.bundle_id(entry),
             version: entry.version(),
-            is_custodian: self.held.custody().has(key),
+            is_custodian: self.held.custody().is_custodian(key),
             destination: self.held.endpoints().id(entry.destination()).clone(),
             octets: entry.octets(),
             payload_octets: entry.payload_octets(),
@@ -296,7 +296,9 @@ impl Node {
                 .map(|index| self.held.endpoints().id(index).clone()),
             in_flight: entry.state() == State::InFlight,
             state: match state_of(entry) {
-                BundleState::Sent if self.held.custody().has(key) => BundleState::AwaitingSignal,
+                BundleState::Sent if self.held.custody().is_custodian(key) => {
+                    BundleState::AwaitingSignal
+                }
                 state => state,
             },
         }

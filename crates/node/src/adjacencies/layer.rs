@@ -1,5 +1,5 @@
-//! The convergence layer that speaks with a neighbour: a session over an octet stream, a connection in one direction, or a link over
-//! datagrams.
+//! The convergence layer that speaks with a neighbour: a session over an octet stream, a connection in one direction, a link over
+//! datagrams, or bundles in others.
 
 use alloc::boxed::Box;
 
@@ -12,6 +12,7 @@ use dhow_link::tcpcl::{Session, Version};
 use dhow_link::{Batch, DatagramLink, Gather, StreamSession};
 
 use crate::adjacencies::datagrams::Datagrams;
+use crate::adjacencies::tunnel::Tunnel;
 use crate::config::{OnSent, Protocol, UdpPolicy};
 use crate::view::DatagramCounts;
 
@@ -20,6 +21,7 @@ pub(crate) enum Layer {
     Stream(Box<Session>),
     OneWay(Box<OneWay>),
     Datagrams(Box<Datagrams>),
+    Bundles(Box<Tunnel>),
 }
 
 /// A connection that carries bundles in one direction.
@@ -33,16 +35,28 @@ impl Layer {
     pub(crate) const fn session(&self) -> Option<&Session> {
         match self {
             Self::Stream(session) => Some(session),
-            Self::OneWay(_) | Self::Datagrams(_) => None,
+            Self::OneWay(_) | Self::Datagrams(_) | Self::Bundles(_) => None,
         }
     }
 
     /// The link over datagrams, where it is one.
     pub(crate) const fn datagrams(&mut self) -> Option<&mut Datagrams> {
         match self {
-            Self::Stream(_) | Self::OneWay(_) => None,
+            Self::Stream(_) | Self::OneWay(_) | Self::Bundles(_) => None,
             Self::Datagrams(link) => Some(link),
         }
+    }
+
+    /// The tunnel, where it is one.
+    pub(crate) const fn tunnel(&mut self) -> Option<&mut Tunnel> {
+        match self {
+            Self::Bundles(tunnel) => Some(tunnel),
+            Self::Stream(_) | Self::OneWay(_) | Self::Datagrams(_) => None,
+        }
+    }
+
+    pub(crate) const fn is_tunnel(&self) -> bool {
+        matches!(self, Self::Bundles(_))
     }
 
     pub(crate) const fn is_datagrams(&self) -> bool {
@@ -58,6 +72,7 @@ impl Layer {
             },
             Self::OneWay(it) => Protocol::framed(it.session.framing()),
             Self::Datagrams(_) => Protocol::Udp(UdpPolicy::default()),
+            Self::Bundles(tunnel) => Protocol::Bibe(*tunnel.policy()),
         }
     }
 
@@ -74,7 +89,7 @@ impl Layer {
     /// True where bundles stay when they have left, since nobody acknowledges them.
     pub(crate) fn keeps_sent(&self) -> bool {
         match self {
-            Self::Stream(_) => false,
+            Self::Stream(_) | Self::Bundles(_) => false,
             Self::OneWay(it) => it.on_sent == OnSent::Keep,
             Self::Datagrams(link) => link.on_sent() == OnSent::Keep,
         }
@@ -85,7 +100,7 @@ impl Layer {
         match self {
             Self::Stream(session) => session.handle_octets(now, octets),
             Self::OneWay(it) => it.session.handle_octets(now, octets),
-            Self::Datagrams(_) => {}
+            Self::Datagrams(_) | Self::Bundles(_) => {}
         }
     }
 
@@ -94,6 +109,7 @@ impl Layer {
             Self::Stream(session) => session.handle_command(now, command),
             Self::OneWay(it) => it.session.handle_command(now, command),
             Self::Datagrams(link) => link.handle_command(now, command),
+            Self::Bundles(tunnel) => tunnel.handle_command(command),
         }
     }
 
@@ -102,6 +118,7 @@ impl Layer {
             Self::Stream(session) => session.handle_timeout(now),
             Self::OneWay(it) => it.session.handle_timeout(now),
             Self::Datagrams(link) => link.handle_timeout(now),
+            Self::Bundles(_) => {}
         }
     }
 
@@ -110,7 +127,7 @@ impl Layer {
         match self {
             Self::Stream(session) => session.poll_octets(now, limit, out),
             Self::OneWay(it) => it.session.poll_octets(now, limit, out),
-            Self::Datagrams(_) => {}
+            Self::Datagrams(_) | Self::Bundles(_) => {}
         }
     }
 
@@ -126,6 +143,7 @@ impl Layer {
             Self::Stream(session) => session.poll_event(),
             Self::OneWay(it) => it.session.poll_event(),
             Self::Datagrams(link) => link.poll_event(),
+            Self::Bundles(tunnel) => tunnel.poll_event(),
         }
     }
 
@@ -134,6 +152,7 @@ impl Layer {
             Self::Stream(session) => session.poll_timeout(),
             Self::OneWay(it) => it.session.poll_timeout(),
             Self::Datagrams(link) => link.link().poll_timeout(),
+            Self::Bundles(_) => None,
         }
     }
 
@@ -143,6 +162,7 @@ impl Layer {
             Self::Stream(session) => session.wants_octets(),
             Self::OneWay(it) => it.session.wants_octets(),
             Self::Datagrams(link) => link.link().wants_datagrams(),
+            Self::Bundles(_) => true,
         }
     }
 
@@ -152,6 +172,7 @@ impl Layer {
             Self::Stream(session) => session.may_have_octets(),
             Self::OneWay(it) => it.session.may_have_octets(),
             Self::Datagrams(_) => true,
+            Self::Bundles(_) => false,
         }
     }
 
@@ -161,6 +182,7 @@ impl Layer {
             Self::Stream(session) => session.queued_octets(),
             Self::OneWay(it) => it.session.queued_octets(),
             Self::Datagrams(link) => link.link().queued_octets(),
+            Self::Bundles(_) => 0,
         }
     }
 
@@ -172,7 +194,7 @@ impl Layer {
     /// The counts of a link over datagrams, where it is one.
     pub(crate) fn datagram_counts(&self) -> Option<DatagramCounts> {
         match self {
-            Self::Stream(_) | Self::OneWay(_) => None,
+            Self::Stream(_) | Self::OneWay(_) | Self::Bundles(_) => None,
             Self::Datagrams(link) => Some(link.counts()),
         }
     }
@@ -180,7 +202,7 @@ impl Layer {
     /// Octets that came before others and wait for them.
     pub(crate) fn early_octets(&self) -> u64 {
         match self {
-            Self::Stream(_) | Self::OneWay(_) => 0,
+            Self::Stream(_) | Self::OneWay(_) | Self::Bundles(_) => 0,
             Self::Datagrams(link) => link.early_octets(),
         }
     }

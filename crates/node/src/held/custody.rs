@@ -9,10 +9,12 @@ use dhow_bundle::gateway::identity;
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS, StoreCommand, StoredBundle};
 use dhow_bundle::v6::{self, BundleFlags};
 use dhow_bundle::v7::forward::Custodian as NewCustodian;
-use dhow_bundle::{EndpointId, FragmentRange, Header, Instant, Version};
+use dhow_bundle::{EndpointId, FragmentRange, Header, Instant, NodeId, Version};
 
-use crate::config::{Config, CustodyPolicy, Enabled};
-use crate::custody::{AggregationLimits, Custodian, Custody, CustodyState, IdRuns, Retransmission};
+use crate::config::{Config, CustodyPolicy, Enabled, LinkConfig, Protocol};
+use crate::custody::{
+    AggregationLimits, BibePeer, Custodian, Custody, CustodyState, IdRuns, Retransmission,
+};
 use crate::held::Held;
 use crate::held::bundles::Entry;
 use crate::memory::tree_octets;
@@ -49,10 +51,14 @@ impl HeldCustody {
             floor: Duration::from_millis(policy.retry_ms),
             ..Retransmission::default()
         };
+        let mut custody = Custody::default()
+            .with_aggregation(None, limits)
+            .with_retransmission(retransmission);
+        for link in &config.links {
+            set_peer(&mut custody, link);
+        }
         Self {
-            custody: Custody::default()
-                .with_aggregation(None, limits)
-                .with_retransmission(retransmission),
+            custody,
             policy,
             recalled: Vec::new(),
             signals: BTreeMap::new(),
@@ -84,10 +90,15 @@ impl HeldCustody {
         self.custody.state(key) == CustodyState::AwaitingForward
     }
 
+    /// Whether this node has custody of a bundle, or waits for a signal of the peer that it was sent to in another.
+    pub(crate) fn is_custodian(&self, key: BundleKey) -> bool {
+        self.has(key) || self.custody.is_encapsulated(key)
+    }
+
     /// Whether a signal about a bundle is expected that has left.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn awaits_signal(&self, key: BundleKey) -> bool {
-        self.custody.state(key) == CustodyState::AwaitingSignal
+        self.custody.state(key) == CustodyState::AwaitingSignal || self.custody.is_encapsulated(key)
     }
 
     /// Whether this node has custody of a bundle, or is about to have it.
@@ -298,6 +309,13 @@ impl Held {
         self.custody.take_range(key, range, whole).then_some(key)
     }
 
+    /// A tunnel's peer is one no more: the bundles whose signal it has not sent.
+    pub(crate) fn forget_peer(&mut self, peer: Option<&NodeId>) -> Vec<BundleKey> {
+        let custody = &mut self.custody.custody;
+        peer.map(|peer| custody.remove_peer(peer.endpoint()))
+            .unwrap_or_default()
+    }
+
     /// Custody of bundles of version 6.
     #[inline]
     pub(crate) const fn custody(&self) -> &HeldCustody {
@@ -307,6 +325,20 @@ impl Held {
     #[inline]
     pub(crate) fn custody_mut(&mut self) -> &mut HeldCustody {
         &mut self.custody
+    }
+}
+
+/// The peer of a tunnel is known to custody, with its codes.
+pub(crate) fn set_peer(custody: &mut Custody, link: &LinkConfig) {
+    if let (Protocol::Bibe(policy), Some(peer)) = (link.protocol, &link.policy.peer) {
+        let settings = BibePeer {
+            types: policy.dialect.types(),
+            numbering: policy.dialect.numbering(),
+            latency: Duration::from_millis(policy.latency_ms),
+            delay: Duration::from_millis(policy.delay_ms),
+            ..BibePeer::default()
+        };
+        custody.set_peer(peer.endpoint().clone(), settings);
     }
 }
 

@@ -242,7 +242,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
     ),
     with_default(
         "protocol",
-        Kind::Choice(Protocol::NAMES),
+        Kind::Choice(Protocol::DIRECT),
         "\"tcpcl\"",
         "What the dialling node speaks: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it; or \"udp\": both send datagrams (RFC 7122), of which none is acknowledged; or \"stcp\", \"stcp-draft\" or \"mtcp\": both dial, and send bundles one after the other over TCP (docs/stcp.md), of which none is acknowledged.",
     ),
