@@ -197,11 +197,14 @@ impl Node {
         }
     }
 
-    /// RFC 5050 5.11: another node has custody. The bundle goes, unless it is leaving once more: then it goes when it has left.
+    /// RFC 5050 5.11: another node has custody. The bundle goes, unless it is leaving once more: then it goes when that is over.
     fn custody_released(&mut self, now: Now, key: BundleKey) {
-        let state = self.held.state(key);
-        if let Some(State::Sent | State::Waiting | State::AwaitingRetry { .. }) = state {
-            self.delete(now, key, Removal::Forwarded, None);
+        match self.held.state(key) {
+            Some(State::Sent | State::Waiting | State::AwaitingRetry { .. }) => {
+                self.delete(now, key, Removal::Forwarded, None);
+            }
+            Some(State::InFlight) => self.held.custody_mut().release_leaving(key),
+            _ => {}
         }
     }
 

@@ -48,6 +48,9 @@ impl Node {
         let crosses = self.adjacencies.translates(session, version);
         match self.forwarding.copies().router(key) {
             Some(_) => self.copy_given(now, session, key),
+            None if self.held.custody().is_released(key) => {
+                self.delete(now, key, Removal::Forwarded, None)
+            }
             None if has_custody && !crosses && !planted(Mutant::CustodyDroppedAtNextHop) => {
                 self.await_signal(now, key)
             }

@@ -341,6 +341,7 @@ impl Node {
             self.adjacencies.discharge(session, length);
             return self.verify_for(now, session, key);
         }
+        self.held.custody_mut().value_mut().handle_leaving(key);
         let outgoing = Outgoing {
             key,
             octets: length,

@@ -1,6 +1,6 @@
 //! Custody of the bundles held: which of them have it, what a restart found of it, and the signals on their way into the store.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -37,6 +37,8 @@ pub(crate) struct HeldCustody {
     signals: BTreeMap<BundleKey, IdRuns>,
     /// Bundles that leave in fragments, and the ranges of the whole payload of which others have custody, by their first octet.
     cut: BTreeMap<BundleKey, BTreeMap<u64, u64>>,
+    /// Bundles that others have custody of, while they are leaving once more.
+    released: BTreeSet<BundleKey>,
 }
 
 impl HeldCustody {
@@ -62,6 +64,7 @@ impl HeldCustody {
             recalled: Vec::new(),
             signals: BTreeMap::new(),
             cut: BTreeMap::new(),
+            released: BTreeSet::new(),
         }
     }
 
@@ -72,6 +75,7 @@ impl HeldCustody {
             .saturating_add(tree_octets::<(BundleKey, BTreeMap<u64, u64>)>(
                 self.cut.len(),
             ))
+            .saturating_add(tree_octets::<BundleKey>(self.released.len()))
     }
 
     /// Whether this node has custody of a bundle.
@@ -80,6 +84,11 @@ impl HeldCustody {
             self.custody.state(key),
             CustodyState::Accepted | CustodyState::AwaitingSignal | CustodyState::AwaitingForward
         )
+    }
+
+    /// Whether a bundle in custody left before, and leaves again.
+    pub(crate) fn has_left(&self, key: BundleKey) -> bool {
+        self.custody.state(key) == CustodyState::AwaitingForward
     }
 
     /// Whether this node has custody of a bundle, or waits for a signal of the peer that it was sent to in another.
@@ -121,11 +130,23 @@ impl HeldCustody {
     pub(crate) fn removed(&mut self, key: BundleKey) {
         self.signals.remove(&key);
         self.cut.remove(&key);
+        self.released.remove(&key);
         self.custody.handle_removed(key);
+    }
+
+    /// Another node has custody of a bundle that is leaving once more.
+    pub(crate) fn release_leaving(&mut self, key: BundleKey) {
+        self.released.insert(key);
+    }
+
+    /// Whether another node has custody of a bundle that was leaving once more: nothing retains it here.
+    pub(crate) fn is_released(&self, key: BundleKey) -> bool {
+        self.released.contains(&key)
     }
 
     /// A bundle leaves in fragments, each of which has a signal of its own.
     pub(crate) fn cut(&mut self, key: BundleKey) {
+        self.custody.handle_leaving(key);
         if self.has(key) && self.cut.len() < CUT_BOUND {
             self.cut.entry(key).or_default();
         }
