@@ -22,7 +22,7 @@ YARDSTICK = replace(PAIR, case="yardstick")
 # The keys of a row of target/bench/node.json, in their order.
 KEYS = [
     "case", "size_octets", "durability", "bundles_per_s", "goodput_mbit_s", "yardstick_mbit_s", "iperf3_mbit_s",
-    "ratio", "threads", "flush_delay_ms", "cpu_s_per_gb", "cpu_s_per_million", "rss_mb", "runs",
+    "ratio", "threads", "flush_delay_ms", "cpu_s_per_gb", "cpu_s_per_million", "rss_mb", "runs", "version",
 ]
 
 
@@ -110,6 +110,11 @@ class Figures(unittest.TestCase):
         self.assertEqual((row["ratio"], row["yardstick_mbit_s"], row["iperf3_mbit_s"]), (0.25, 8_000, 16_000))
         self.assertEqual((row["cpu_s_per_gb"], row["cpu_s_per_million"], row["rss_mb"], row["runs"]), (2, 2, 40, 3))
 
+    def test_version_6_stands_beside_version_7(self) -> None:
+        older = replace(PAIR, version=6)
+        [_, row] = rows([sample(PAIR, 100_000), sample(older, 90_000)], [], [])
+        self.assertEqual((row.kind.terms, row.reached), ("sync, version 6", 0.9))
+
     def test_what_stood_beside_nothing_says_so(self) -> None:
         row, = rows([sample(PAIR, 5)], [], [])
         self.assertIsNone(row.reached)
@@ -139,6 +144,8 @@ class Figures(unittest.TestCase):
         assert relay
         self.assertEqual((relay.unit, relay.floor, relay.goal), (Unit.IPERF3, 0.17, 0.34))
         self.assertIsNone(targets.target(Kind("relay", 10_000, "os")))
+        older = targets.target(Kind("node-to-node", 1_000, "sync", version=6))
+        self.assertEqual((older.unit, older.floor), (Unit.VERSION_7, 0.8))
         self.assertIsNone(targets.target(Kind("node-to-node", 1_000, "os")))
         delayed = targets.target(Kind("node-to-node", 1_000, "sync", 5))
         assert delayed

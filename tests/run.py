@@ -9,7 +9,7 @@ import time
 import unittest
 
 MODULES = [
-    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "older", "udp", "stcp", "external", "clients", "kill", "hostile", "memory", "full_disk",
+    "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "older", "udp", "stcp", "bibe", "external", "clients", "kill", "hostile", "memory", "full_disk",
     "limits", "channel", "traffic", "lab", "load", "measurement", "simulation", "pages", "instructions", "figures",
 ]
 

@@ -15,7 +15,7 @@ LABS = ROOT / "labs"
 PATIENCE_S = 120.0
 
 # Seeds of a network in which everything goes wrong, and seconds that they may take, whatever else the machine does.
-SEEDS, SEEDS_PATIENCE_S = 200, 1200.0
+SEEDS, SEEDS_PATIENCE_S = 30, 600.0
 
 
 class Simulation(unittest.TestCase):
@@ -114,7 +114,7 @@ class Simulation(unittest.TestCase):
         done = self.run_to_end(str(scenario), "--set", "traffic.count=3", "--until", "1s")
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_two_hundred_seeds_of_everything_at_once_break_no_rule(self) -> None:
+    def test_seeds_of_everything_at_once_break_no_rule(self) -> None:
         done = subprocess.run(
             self.command("labs/mixed.toml", "--seeds", str(SEEDS), "--keep-going", "--json"),
             cwd=ROOT, capture_output=True, text=True, timeout=SEEDS_PATIENCE_S, check=False)

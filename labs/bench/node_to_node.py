@@ -26,7 +26,7 @@ WARM_SIZE, WARM_BUNDLES = 1_000_000, 800
 
 def measure(workshop: Workshop, kind: Kind, bundles: int, applications: bool) -> list[Sample]:
     """One transfer between two nodes that stand; with `applications` also how fast `dhow send` and `dhow recv` were."""
-    key = (CASE, kind.durability, kind.flush_delay_ms, kind.threads)
+    key = (CASE, kind.durability, kind.flush_delay_ms, kind.threads, kind.version)
     try:
         sender, receiver = workshop.standing(key, lambda directory, ends: stand(workshop, directory, ends, kind))
         samples = transfer(kind, bundles, sender, receiver)
@@ -39,7 +39,8 @@ def measure(workshop: Workshop, kind: Kind, bundles: int, applications: bool) ->
 def stand(workshop: Workshop, directory: Path, ends: ExitStack, kind: Kind) -> list[Node]:
     """Sender and receiver, their logs written once."""
     receiver = ends.enter_context(workshop.node(directory / "receiver", settings_of("ipn:2.0", kind)))
-    link = Link("receiver", receiver.address, "enabled = false")
+    protocol = "tcpcl3" if kind.version == 6 else "tcpcl"
+    link = Link("receiver", receiver.address, "enabled = false", protocol)
     settings = settings_of("ipn:1.0", kind, [link], [("ipn:2.*", "receiver")])
     sender = ends.enter_context(workshop.node(directory / "sender", settings))
     transfer(replace(kind, size=WARM_SIZE), WARM_BUNDLES, sender, receiver)
@@ -52,7 +53,8 @@ def transfer(kind: Kind, bundles: int, sender: Node, receiver: Node) -> list[Sam
     for node in (sender, receiver):
         node.forget_peak_memory()
     before = sender.cpu_seconds()
-    spent = spend(sender, "send", DESTINATION, str(file), "--count", str(bundles))
+    version = ["--version", str(kind.version)] if kind.version != 7 else []
+    spent = spend(sender, "send", DESTINATION, str(file), "--count", str(bundles), *version)
     sent = of_application(API_SEND, kind, bundles, spent, sender, before)
     crossed = cross(kind, bundles, sender, receiver)
     sender.link_down("receiver")

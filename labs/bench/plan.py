@@ -24,7 +24,10 @@ FLUSH_DELAY_MS = 5
 VARIANT_SIZES = [1_000, 10_000, 100_000, 1_000_000]
 VARIANTS = [("sync", 2), ("contact", 1)]
 
-CASES = ["node-to-node", "delayed", "variants", "relay", "narrow", "ping", "peers"]
+# Where version 6 of the Bundle Protocol over TCPCLv3 stands beside version 7 over TCPCLv4.
+VERSION_6_SIZES = [1_000, 1_000_000]
+
+CASES = ["node-to-node", "delayed", "variants", "version-6", "relay", "narrow", "ping", "peers"]
 
 
 @dataclass
@@ -84,6 +87,8 @@ class Plan:
                 for durability, threads in VARIANTS:
                     kind = Kind(node_to_node.CASE, size, durability, threads=threads)
                     steps.append(self._nodes(kind, applications=False))
+            if "version-6" in self.cases and size in VERSION_6_SIZES:
+                steps.append(self._nodes(Kind(node_to_node.CASE, size, "sync", version=6), applications=False))
             if "relay" in self.cases:
                 steps.append(self._relay(Kind(relay.CASE, size, "sync")))
         if "narrow" in self.cases:

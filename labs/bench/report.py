@@ -63,7 +63,7 @@ def ordered(rows: list[Row]) -> list[Row]:
     first = [yardstick.CASE, narrow.YARDSTICK]
     cases = sorted(cases, key=lambda case: case not in first)
     return sorted(rows, key=lambda row: (
-        cases.index(row.kind.case), row.kind.flush_delay_ms, row.kind.threads, row.kind.durability != "sync",
+        cases.index(row.kind.case), row.kind.flush_delay_ms, row.kind.threads, row.kind.version != 7, row.kind.durability != "sync",
         row.kind.durability, row.kind.size))
 
 
@@ -74,7 +74,7 @@ def comparisons(rows: list[Row]) -> list[tuple[str, bool]]:
         goodput = {
             row.kind.size: row.mbit_per_s for row in rows
             if (row.kind.case, row.kind.durability) == (comparison.case, "sync")
-            and (row.kind.flush_delay_ms, row.kind.threads) == (comparison.flush_delay_ms, 1)
+            and (row.kind.flush_delay_ms, row.kind.threads, row.kind.version) == (comparison.flush_delay_ms, 1, 7)
         }
         if SMALL in goodput and LARGE in goodput:
             reached, target = goodput[SMALL] / goodput[LARGE], comparison.target

@@ -1,6 +1,6 @@
 """All samples of one kind, as one row."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from labs.bench import narrow, node_to_node, yardstick
@@ -18,6 +18,7 @@ class Row:
     iperf3_mbit_s: float | None
     undelayed_mbit_s: float | None  # of the same kind without flush delay
     api_send_mbit_s: float | None  # what an application's sender reached
+    version_7_mbit_s: float | None  # of the same kind in version 7
 
     @property
     def bundles_per_s(self) -> float:
@@ -66,6 +67,8 @@ class Row:
                 return self.share(self.iperf3_mbit_s)
             case Target(unit=Unit.UNDELAYED):
                 return self.share(self.undelayed_mbit_s)
+            case Target(unit=Unit.VERSION_7):
+                return self.share(self.version_7_mbit_s)
             case Target(unit=Unit.API_SEND):
                 return self.share(self.api_send_mbit_s)
             case _:
@@ -88,6 +91,7 @@ class Row:
             "cpu_s_per_million": round(median(sample.cpu_s_per_million for sample in self.samples), 3),
             "rss_mb": round(self.peak_mb, 1),
             "runs": len(self.samples),
+            "version": self.kind.version,
         }
 
 
@@ -118,5 +122,6 @@ def rows(samples: list[Sample], raw: list[float], raw_narrow: list[float]) -> li
             iperf3_mbit_s=median(iperf3) if iperf3 else None,
             undelayed_mbit_s=goodput.get(Kind(kind.case, kind.size, kind.durability, 0, kind.threads)),
             api_send_mbit_s=beside(node_to_node.API_SEND, kind),
+            version_7_mbit_s=goodput.get(replace(kind, version=7)) if kind.version != 7 else None,
         ))
     return made

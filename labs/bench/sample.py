@@ -28,12 +28,14 @@ class Kind:
     durability: str
     flush_delay_ms: int = 0
     threads: int = 1
+    version: int = 7  # of the Bundle Protocol; 6 goes over TCPCLv3, 7 over TCPCLv4
 
     @property
     def terms(self) -> str:
-        """Durability, flush delay and threads for people."""
+        """Durability, flush delay, threads and version for people."""
         delay = f" +{self.flush_delay_ms} ms" if self.flush_delay_ms else ""
-        return f"{self.durability}{delay}" + (f", {self.threads} threads" if self.threads > 1 else "")
+        threads = f", {self.threads} threads" if self.threads > 1 else ""
+        return f"{self.durability}{delay}{threads}" + (f", version {self.version}" if self.version != 7 else "")
 
 
 @dataclass
@@ -71,7 +73,8 @@ class Sample:
         """For JSON."""
         return {
             "case": self.kind.case, "size_octets": self.kind.size, "durability": self.kind.durability,
-            "flush_delay_ms": self.kind.flush_delay_ms, "threads": self.kind.threads, "bundles": self.bundles,
+            "flush_delay_ms": self.kind.flush_delay_ms, "threads": self.kind.threads, "version": self.kind.version,
+            "bundles": self.bundles,
             "seconds": self.seconds, "bundles_per_s": self.bundles_per_s, "goodput_mbit_s": self.mbit_per_s,
             "cpu_s": self.cpu_s, "peaks_mb": self.peaks_mb, "backlog": self.backlog,
         }

@@ -13,6 +13,7 @@ class Unit(Enum):
     YARDSTICK = "of the yardstick"
     IPERF3 = "of iperf3"
     UNDELAYED = "of the same without flush delay"
+    VERSION_7 = "of version 7 over TCPCLv4"
     API_SEND = "of API send"
     BUNDLES_PER_S = "bundles/s"
 
@@ -49,11 +50,16 @@ _API_RECEIVE = Target(Unit.API_SEND, 0.5)
 # With a disk whose flushes take 5 ms, beside one whose flushes take none.
 _DELAYED = Target(Unit.UNDELAYED, 0.8)
 
+# Version 6 over TCPCLv3.
+_VERSION_6 = Target(Unit.VERSION_7, 0.8)
+
 
 def target(kind: Kind) -> Target | None:
     """What a kind of measurement should reach, where that was said."""
     if kind.durability != "sync" or kind.threads > 1:
         return None
+    if kind.version == 6:
+        return _VERSION_6
     if kind.case == node_to_node.CASE and kind.flush_delay_ms:
         return _DELAYED
     if kind.case == node_to_node.CASE and kind.size in _DURABLE:

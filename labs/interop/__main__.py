@@ -15,6 +15,7 @@ from labs.interop.dtn7 import Dtn7
 from labs.interop.hardy import Hardy
 from labs.interop.installation import NotInstalled
 from labs.interop.peer import Peer, Unable
+from labs.interop.version6 import Dtnme, IbrDtn, OnPath, Skipped
 from labs.rig.binary import dhow
 from labs.rig.capture import Capture, judge_missing
 from labs.rig.crew import Crew, end_on_sigterm
@@ -22,7 +23,7 @@ from labs.rig.node import NodeFailed
 from labs.rig.terminal import say, table
 
 SIZES = {"0 B": 0, "1 B": 1, "1 kB": 1_000, "64 kB": 64_000, "1 MB": 1_000_000, "10 MB": 10_000_000}
-PEERS: dict[str, type[Peer]] = {"dtn7": Dtn7, "hardy": Hardy}
+PEERS: dict[str, type[Peer]] = {"dtn7": Dtn7, "hardy": Hardy, "dtnme": Dtnme, "ibrdtn": IbrDtn}
 TICK = "✓"
 
 
@@ -75,13 +76,21 @@ class Matrix:
     def try_node(self, kind: type[Peer]) -> None:
         """Both directions with one peer node, under the judge's eyes."""
         directions = ["from dhow", "to dhow"]
+        if issubclass(kind, OnPath):
+            try:
+                kind.look()
+            except Skipped as reason:
+                say(f"{kind.name}: skipped, {reason}")
+                self.notes.append(f"{kind.name}: skipped, {reason}")
+                return
         if needs := kind.needs():
             self.notes.append(f"{kind.name} needs: " + ", ".join(needs))
         try:
             with Crew() as crew:
                 peer = kind(crew, self.binary, self.directory / kind.__name__.lower())
                 capture = None
-                if (missing := judge_missing()) is None:
+                missing = judge_missing() if kind.protocol == "tcpcl" else "its layer is not TCPCLv4"
+                if missing is None:
                     capture = Capture(crew, peer.directory / "session.pcapng", [peer.port, peer.dhow_port])
                 peer.node.start()
                 peer.start()

@@ -23,11 +23,13 @@ class Unable(Exception):
 
 
 class Peer(ABC):
-    """An independent node beside one dhow node, joined by TCPCLv4 over loopback."""
+    """An independent node beside one dhow node, joined by TCPCL over loopback."""
 
     name: str
     node_number: int
     reading = "strict"  # how dhow must read this peer
+    protocol = "tcpcl"  # of the link to it
+    send_options: tuple[str, ...] = ()  # of `dhow send`
     strip_checksum = False  # whether dhow must leave out the checksums of payload blocks
     transfer_max: int | None = None  # largest transfer that it announces, octets, where it cannot join fragments
 
@@ -40,7 +42,7 @@ class Peer(ABC):
         policy = "\n".join(self.needs()) or 'reading = "strict"'
         self.node = Node(crew, dhow, directory / "dhow", Settings(
             "ipn:1.0", f"127.0.0.1:{self.dhow_port}",
-            links=[Link("peer", f"127.0.0.1:{self.port}", policy)],
+            links=[Link("peer", f"127.0.0.1:{self.port}", policy, self.protocol)],
             routes=[(f"ipn:{self.node_number}.*", "peer")],
             listen_policy=policy))
 
@@ -74,7 +76,7 @@ class Peer(ABC):
 
     def from_dhow(self, file: Path) -> None:
         """One bundle from dhow to the peer. Raises Unable."""
-        done = self.node.run("send", self.destination, str(file))
+        done = self.node.run("send", *self.send_options, self.destination, str(file))
         if done.returncode != 0:
             raise Unable(f"dhow send: {last_line(done.stderr)}")
         payload = wait_for(self.received, "it did not arrive at the peer")

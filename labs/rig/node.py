@@ -29,7 +29,7 @@ class Link:
     """A neighbour that a node dials."""
 
     name: str
-    address: str
+    address: str  # none of a link that has no connection
     policy: str = ""  # further keys of its table, as TOML
     protocol: str = "tcpcl"
 
@@ -59,7 +59,8 @@ class Settings:
             f'[[listen]]\nprotocol = "{self.listen_protocol}"\naddress = "{self.listen}"\n{self.listen_policy}\n',
         ]
         parts += [
-            f'[[link]]\nname = "{link.name}"\nprotocol = "{link.protocol}"\naddress = "{link.address}"\n{link.policy}\n'
+            f'[[link]]\nname = "{link.name}"\nprotocol = "{link.protocol}"\n'
+            + (f'address = "{link.address}"\n' if link.address else "") + f"{link.policy}\n"
             for link in self.links
         ]
         parts += [f'[[route]]\nto = "{to}"\nvia = "{via}"\n' for to, via in self.routes]

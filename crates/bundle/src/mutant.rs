@@ -204,6 +204,20 @@ mistakes! {
     OlderAcknowledgedOnArrival,
     /// In TCPCLv3, refusals of segments that crossed the first are taken for answers to the next bundle.
     OlderRefusalsUncounted,
+    /// A bundle in custody is let go when the next hop has it, before anybody says to have custody.
+    CustodyDroppedAtNextHop,
+    /// A custodian is not told that another has its bundle.
+    SignalNotSent,
+    /// A signal is waited for a day before a bundle leaves again.
+    CustodyTimerIgnored,
+    /// A copy of a bundle that is here ends without a word to its custodian.
+    RedundantNotTold,
+    /// A restart does not know which bundles are in custody.
+    CustodyForgottenAtStart,
+    /// Custody of one fragment ends that of the whole.
+    CustodyOfFragment,
+    /// After a restart the numbers of bundles in custody begin anew.
+    CustodyIdNotReserved,
 }
 
 impl Mutant {

@@ -1,5 +1,7 @@
 //! The convergence layers that files name.
 
+use crate::v7::admin::bibe::{BibeTypes, Numbering};
+
 /// The convergence layer of a link. Each has its name in node files and scenarios, where it is one of [`Protocol::NAMES`]. A listener for
 /// connections answers either version of TCPCL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +20,9 @@ pub enum Protocol {
     /// (draft-burleigh-dtn-stcp-00, draft-ietf-dtn-mtcpcl-01), with the peer that the policy names. Nothing is acknowledged: a bundle is
     /// removed when the socket has taken its last octet ([`OnSent`]), and may be lost.
     Stcp(StcpPolicy),
+    /// Bundles as the payload of other bundles, which take their own way to the peer that the policy names (draft-ietf-dtn-bibect-03). The
+    /// node needs no connection for it.
+    Bibe(BibePolicy),
     /// A program that leads to the peer (docs/external.md). It comes by itself, so that no file names it as a link's.
     Program,
 }
@@ -29,6 +34,8 @@ pub enum Transport {
     Tcp,
     /// Datagrams over UDP.
     Udp,
+    /// Bundles: nothing is dialled.
+    Bundles,
 }
 
 /// The behaviour of a link over UDP.
@@ -63,6 +70,33 @@ pub struct StcpPolicy {
     pub on_sent: OnSent,
 }
 
+/// The behaviour of a link that carries bundles in others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BibePolicy {
+    /// The codes that the peer's program uses.
+    pub dialect: BibeDialect,
+    /// Whether a bundle stays until a custody signal of the peer says that it has it, and leaves again where none comes.
+    pub custody: bool,
+    /// The time that a bundle takes to the peer, milliseconds (default 0).
+    pub latency_ms: u64,
+    /// The time that a custody signal to the peer waits for other transmissions to tell of, milliseconds (default 15,000).
+    pub delay_ms: u64,
+}
+
+/// The codes of Bundle-in-Bundle Encapsulation that a program writes. The record types of all of them are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BibeDialect {
+    /// Those of draft-ietf-dtn-bibect-03.
+    #[default]
+    Draft,
+    /// Those of ION: other record types, and times as seconds of Unix time.
+    Ion,
+    /// Those of DTNME: other dispositions.
+    Dtnme,
+    /// Those of uD3TN: another record type, and no custody signals.
+    Ud3tn,
+}
+
 /// The fate of a bundle that has left over a link without acknowledgments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnSent {
@@ -75,7 +109,7 @@ pub enum OnSent {
 
 impl Protocol {
     /// All that files name, with default settings.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Tcpcl4,
         Self::Tcpcl3,
         Self::Auto,
@@ -83,10 +117,23 @@ impl Protocol {
         Self::framed(Framing::Stcp),
         Self::framed(Framing::StcpDraft),
         Self::framed(Framing::Mtcp),
+        Self::Bibe(BibePolicy::DEFAULT),
     ];
 
     /// Their names, in the same order.
     pub const NAMES: &[&str] = &[
+        Self::Tcpcl4.name(),
+        Self::Tcpcl3.name(),
+        Self::Auto.name(),
+        Self::Udp(UdpPolicy::DEFAULT).name(),
+        Framing::Stcp.name(),
+        Framing::StcpDraft.name(),
+        Framing::Mtcp.name(),
+        Self::Bibe(BibePolicy::DEFAULT).name(),
+    ];
+
+    /// The names of those that reach a neighbour by themselves: all but the one that carries bundles in others.
+    pub const DIRECT: &[&str] = &[
         Self::Tcpcl4.name(),
         Self::Tcpcl3.name(),
         Self::Auto.name(),
@@ -124,6 +171,7 @@ impl Protocol {
             Self::Auto => "auto",
             Self::Udp(_) => "udp",
             Self::Stcp(policy) => policy.framing.name(),
+            Self::Bibe(_) => "bibe",
             Self::Program => "program",
         }
     }
@@ -144,6 +192,7 @@ impl Protocol {
                 Transport::Tcp
             }
             Self::Udp(_) => Transport::Udp,
+            Self::Bibe(_) => Transport::Bundles,
         }
     }
 
@@ -156,6 +205,8 @@ impl Protocol {
             Self::Tcpcl3 | Self::Udp(_) => false,
             // The drafts leave it to management, and it is not offered.
             Self::Stcp(_) | Self::Program => false,
+            // Bundles are protected on their way as any others.
+            Self::Bibe(_) => false,
         }
     }
 
@@ -178,7 +229,7 @@ impl Protocol {
     #[must_use]
     pub const fn on_sent(self) -> Option<OnSent> {
         match self {
-            Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto | Self::Program => None,
+            Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto | Self::Bibe(_) | Self::Program => None,
             Self::Udp(policy) => Some(policy.on_sent),
             Self::Stcp(policy) => Some(policy.on_sent),
         }
@@ -232,6 +283,71 @@ impl Default for UdpPolicy {
     }
 }
 
+impl BibePolicy {
+    /// The draft's codes, no custody, no latency, and signals after 15 s.
+    pub const DEFAULT: Self = Self {
+        dialect: BibeDialect::Draft,
+        custody: false,
+        latency_ms: 0,
+        delay_ms: 15_000,
+    };
+}
+
+impl Default for BibePolicy {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl BibeDialect {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Draft, Self::Ion, Self::Dtnme, Self::Ud3tn];
+
+    /// Their names in files, in the same order.
+    pub const NAMES: &[&str] = &[
+        Self::Draft.name(),
+        Self::Ion.name(),
+        Self::Dtnme.name(),
+        Self::Ud3tn.name(),
+    ];
+
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Draft => "draft",
+            Self::Ion => "ion",
+            Self::Dtnme => "dtnme",
+            Self::Ud3tn => "ud3tn",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// The record type codes that are written.
+    #[must_use]
+    pub const fn types(self) -> BibeTypes {
+        match self {
+            Self::Draft | Self::Dtnme => BibeTypes::Draft,
+            Self::Ion => BibeTypes::Ion,
+            Self::Ud3tn => BibeTypes::Ud3tn,
+        }
+    }
+
+    /// The codes of dispositions.
+    #[must_use]
+    pub const fn numbering(self) -> Numbering {
+        match self {
+            Self::Dtnme => Numbering::Dtnme,
+            Self::Draft | Self::Ion | Self::Ud3tn => Numbering::Draft,
+        }
+    }
+}
+
 impl OnSent {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Forget, Self::Keep];
@@ -267,6 +383,14 @@ mod tests {
             assert_eq!(Protocol::named(name), Some(protocol));
         }
         assert_eq!(Protocol::named("TCPCL"), None);
+        for (it, name) in BibeDialect::ALL.into_iter().zip(BibeDialect::NAMES) {
+            assert_eq!((it.name(), BibeDialect::named(name)), (*name, Some(it)));
+        }
+        for name in Protocol::DIRECT {
+            let transport = Protocol::named(name).unwrap().transport();
+            assert_ne!(transport, Transport::Bundles);
+        }
+        assert_eq!(Protocol::DIRECT.len() + 1, Protocol::NAMES.len());
         for (it, name) in OnSent::ALL.into_iter().zip(OnSent::NAMES) {
             assert_eq!((it.name(), OnSent::named(name)), (*name, Some(it)));
         }

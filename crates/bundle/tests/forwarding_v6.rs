@@ -7,6 +7,7 @@
 )]
 
 use bytes::Bytes;
+use dhow_bundle::gateway::AgeDialect;
 use dhow_bundle::v6::{self, Block, BlockFlags, BlockType, BundleFlags, Trailer};
 use dhow_bundle::v7::forward::Custodian;
 use dhow_bundle::{
@@ -225,6 +226,43 @@ fn a_custodian_takes_its_place_whatever_the_endpoints_look_like() {
             let numbers: Vec<_> = again.blocks.iter().filter_map(Block::custody_id).collect();
             assert_eq!(numbers, [(77, custodian)], "{name}");
         }
+    }
+}
+
+/// IBR-DTN and DTN2 take type 10 for the age: such a block leaves, and one with a custody ID does not, whoever has custody.
+#[test]
+fn a_next_hop_that_has_the_age_in_type_10_gets_no_custody_id() {
+    let payload = Bytes::from_static(b"0123456789");
+    let (header, _) = read(&with_blocks_around(&payload));
+    let mut old = header.as_v6().unwrap().clone();
+    old.blocks = vec![
+        Block::of_custody(5, &endpoint("ipn:7.0")),
+        Block::of_age(BlockType::CUSTODY_OR_AGE, 5_000_000),
+    ];
+    let mut octets = old.encode();
+    octets.extend_from_slice(&payload);
+    Block::of_custody(6, &endpoint("ipn:7.0")).encode(&mut octets);
+    Block {
+        flags: BlockFlags::LAST,
+        ..Block::of_age(BlockType::AGE, 1)
+    }
+    .encode(&mut octets);
+    let (header, _) = read(&octets.into());
+    let own = Custodian {
+        endpoint: endpoint("ipn:9.0"),
+        id: Some(77),
+    };
+    for custodian in [None, Some(own)] {
+        let edit = HopEdit {
+            custodian,
+            age_dialect: AgeDialect::Type10,
+            ..HopEdit::default()
+        };
+        let (again, _) = read(&sent(&header, &edit, &payload));
+        let blocks = &again.as_v6().unwrap().blocks;
+        assert!(blocks.iter().all(|block| block.custody_id().is_none()));
+        let types: Vec<_> = blocks.iter().map(|it| it.block_type).collect();
+        assert_eq!(types, [BlockType::CUSTODY_OR_AGE]);
     }
 }
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 use dhow_bundle::protocol::Transport;
 use dhow_daemon::config::{NodeFile, file::DurabilitySetting, json_schema};
 use dhow_node::config::{
-    AgeDialect, BundleVersions, Config, Enabled, Framing, LinkConfig, OnSent, Protocol,
-    ReadingPolicy, STORE_QUEUE_OCTETS_MOST, SendOrder, StcpPolicy, Tls, UdpPolicy,
-    WINDOW_OCTETS_MOST,
+    AgeDialect, BibeDialect, BibePolicy, BundleVersions, Config, Enabled, Framing, LinkConfig,
+    OnSent, Protocol, ReadingPolicy, STORE_QUEUE_OCTETS_MOST, SendOrder, StcpPolicy, Tls,
+    UdpPolicy, WINDOW_OCTETS_MOST,
 };
 
 const NODE: &str = "[node]\nid = \"ipn:2.0\"\n";
@@ -175,7 +175,21 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}{link}protocol = \"tcpcl5\"\n"),
-            "node.toml:6: 'protocol' cannot be \"tcpcl5\" (one of \"tcpcl\", \"tcpcl3\", \"auto\", \"udp\", \"stcp\", \"stcp-draft\", \"mtcp\")\nhint: for example: protocol = \"tcpcl\"",
+            "node.toml:6: 'protocol' cannot be \"tcpcl5\" (one of \"tcpcl\", \"tcpcl3\", \"auto\", \"udp\", \"stcp\", \"stcp-draft\", \"mtcp\", \"bibe\")\nhint: for example: protocol = \"tcpcl\"",
+        ),
+        (
+            format!("{NODE}{link}custody = true\n"),
+            "node.toml:6: 'custody' means nothing without protocol = \"bibe\"\nhint: remove it, or write protocol = \"bibe\"",
+        ),
+        (
+            format!("{NODE}[[link]]\nname = \"gamma\"\nprotocol = \"bibe\"\n"),
+            "node.toml:5: a link with protocol = \"bibe\" needs a 'peer': nobody says there who it is\nhint: for example: peer = \"ipn:3.0\"",
+        ),
+        (
+            format!(
+                "{NODE}[[link]]\nname = \"gamma\"\nprotocol = \"bibe\"\npeer = \"ipn:3.0\"\naddress = \"h:1\"\n"
+            ),
+            "node.toml:7: 'address' means nothing with protocol = \"bibe\"\nhint: with protocol = \"bibe\" there are: name, protocol, peer, dialect, custody, latency, signal_delay, enabled, dial, window, window_bundles, reading, strip_checksum, bundle_versions, age_dialect, order, accept_relayed, relay, accept_sources",
         ),
         (
             format!("{NODE}[[listen]]\nprotocol = \"tcpcl3\"\n"),
@@ -534,6 +548,26 @@ fn a_link_over_udp_has_a_peer_and_the_keys_that_mean_something() {
         refusal(&format!("{NODE}{listen}peer = \"ipn:3.0\"\n")),
         "node.toml:6: 'peer' means nothing over UDP\nhint: with protocol = \"udp\" there are: protocol, address, reading, relay, accept_sources"
     );
+}
+
+#[test]
+fn links_that_carry_bundles_in_others_have_no_address() {
+    let link = "[[link]]\nname = \"far\"\nprotocol = \"bibe\"\npeer = \"ipn:3.0\"\n";
+    let usual = parse(&format!("{NODE}{link}"));
+    assert_eq!(
+        usual.node.links[0].protocol,
+        Protocol::Bibe(BibePolicy::default())
+    );
+    let keys = "dialect = \"dtnme\"\ncustody = true\nlatency = \"4s\"\nsignal_delay = \"500ms\"\n";
+    let file = parse(&format!("{NODE}{link}{keys}"));
+    let policy = BibePolicy {
+        dialect: BibeDialect::Dtnme,
+        custody: true,
+        latency_ms: 4_000,
+        delay_ms: 500,
+    };
+    assert_eq!(file.node.links[0].protocol, Protocol::Bibe(policy));
+    assert_eq!(file.node.links[0].sessions, 1);
 }
 
 #[test]

@@ -4,7 +4,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 pub use dhow_bundle::RouterKind;
 pub use dhow_bundle::gateway::AgeDialect;
-pub use dhow_bundle::protocol::{Framing, OnSent, Protocol, StcpPolicy, UdpPolicy};
+pub use dhow_bundle::protocol::{
+    BibeDialect, BibePolicy, Framing, OnSent, Protocol, StcpPolicy, UdpPolicy,
+};
 
 use dhow_bundle::storage::REMOVED_BOUND;
 use dhow_bundle::{NodeId, Version};
@@ -133,7 +135,7 @@ pub struct LinkConfig {
     pub policy: SessionPolicy,
     /// Whether the link starts up; an operator may change it.
     pub enabled: Enabled,
-    /// Parallel sessions to hold open; 1 to 16. Over UDP always 1.
+    /// Parallel sessions to hold open; 1 to 16. Over UDP, and in bundles, always 1.
     pub sessions: u8,
     /// First delay before dialling again, milliseconds (default 50).
     pub backoff_min_ms: u64,

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::string::ToString;
 
 use bytes::Bytes;
-use dhow_bundle::gateway::{Crossed, Edit, Untranslatable, crossed, record_crossed};
+use dhow_bundle::gateway::{AgeDialect, Crossed, Edit, Untranslatable, crossed, record_crossed};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::v7::forward::ForwardedPayloadCrc;
 use dhow_bundle::{CrcType, Header, HopEdit, Now, Version};
@@ -24,7 +24,7 @@ use crate::node::Node;
 use crate::sending::must_not_fragment;
 
 /// Status report reason code of a bundle whose hop count exceeds its limit (RFC 9171 table 1).
-const HOP_LIMIT_EXCEEDED: u8 = 9;
+pub(crate) const HOP_LIMIT_EXCEEDED: u8 = 9;
 
 /// A whole bundle as it leaves for a next hop.
 pub(crate) struct Leaving {
@@ -94,6 +94,12 @@ impl Adjacencies {
     pub(crate) fn translates(&self, session: SessionId, version: Version) -> bool {
         let neighbour = self.neighbour(session);
         neighbour.is_some_and(|neighbour| !neighbour.speaks(version))
+    }
+
+    /// The block that the neighbour of a session takes for the age of bundles of version 6.
+    pub(crate) fn age_dialect(&self, session: SessionId) -> AgeDialect {
+        let neighbour = self.neighbour(session);
+        neighbour.map_or(AgeDialect::default(), |it| it.policy.age_dialect)
     }
 
     /// What is said of this node and of a hop to a neighbour that speaks only the other version.

@@ -4,11 +4,13 @@
 use core::time::Duration;
 
 use bytes::Bytes;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Extents};
 use dhow_bundle::v6::admin::AdministrativeRecord;
 use dhow_bundle::v7::admin::bibe::Disposition;
 use dhow_bundle::{Header, Now, Version};
 
+use crate::adjacencies::session_id::SessionId;
 use crate::custody::Outcome;
 use crate::held::bundles::Removal;
 use crate::held::custody::custodian_of;
@@ -47,7 +49,7 @@ impl Node {
             return;
         };
         let is_own = self.held.endpoints().is_here(&custodian.endpoint);
-        if is_own || custodian.endpoint.is_null() {
+        if is_own || custodian.endpoint.is_null() || planted(Mutant::RedundantNotTold) {
             return;
         }
         let custody = self.held.custody_mut().value_mut();
@@ -71,9 +73,32 @@ impl Node {
     pub(crate) fn await_signal(&mut self, now: Now, key: BundleKey) {
         let custody = self.held.custody_mut().value_mut();
         custody.handle_sent(now.monotonic, key, ROUND_TRIP);
-        self.held.release_moved(&mut self.outbox, key);
-        if !self.meets_pending_deletion(now, key) {
-            self.held.advance(&mut self.outbox, key, Trigger::Left);
+        // The next hop had all of it: if no signal comes, all of it leaves again.
+        self.forwarding.forget_acknowledged(key);
+        self.stay_sent(now, key);
+    }
+
+    /// Whether a bundle that leaves through a tunnel stays until the peer signals that it has it (draft-ietf-dtn-bibect-03 4.1). One in custody of
+    /// version 6 that leaves as it is has other signals, and copies of routers have none.
+    pub(crate) fn asks_peer_for_custody(&self, session: SessionId, key: BundleKey) -> bool {
+        let policy = self.adjacencies.tunnel_policy(session);
+        let Some(entry) = self.held.entry(key) else {
+            return false;
+        };
+        let has_signals =
+            self.held.custody().has(key) && !self.adjacencies.translates(session, entry.version());
+        policy.is_some_and(|(_, policy)| policy.custody)
+            && self.held.endpoints().id(entry.destination()).is_singleton()
+            && !has_signals
+            && self.forwarding.copies().router(key).is_none()
+    }
+
+    /// A bundle has left through a tunnel whose peer was asked for custody.
+    pub(crate) fn await_peer(&mut self, now: Now, key: BundleKey) {
+        match self.held.custody().value().is_encapsulated(key) {
+            true => self.stay_sent(now, key),
+            // The time for its signal was over before the disk was ready.
+            false => self.put_back(now, key),
         }
     }
 
@@ -148,26 +173,48 @@ impl Node {
                 record: signal.record.encode().into(),
             };
             // Without room nothing is said: the custodian sends its bundle again.
+            if planted(Mutant::SignalNotSent) {
+                continue;
+            }
             if let Some(key) = self.send_record(now, parcel) {
                 self.outbox.counters.signals_sent += 1;
                 self.held.custody_mut().note_signal(key, signal.settles);
             }
         }
+        while self.outbox.has_turn_left()
+            && let Some((peer, record)) =
+                (self.held.custody_mut().value_mut()).poll_bibe_signal(now.monotonic)
+        {
+            let parcel = Parcel {
+                version: Version::V7,
+                report_to: peer,
+                lifetime_ms: SIGNAL_LIFETIME_MS,
+                record,
+            };
+            if self.send_record(now, parcel).is_some() {
+                self.outbox.counters.signals_sent += 1;
+            }
+        }
     }
 
-    /// RFC 5050 5.11: another node has custody. The bundle goes, unless it is leaving once more: then it goes when it has left.
+    /// RFC 5050 5.11: another node has custody. The bundle goes, unless it is leaving once more: then it goes when that is over.
     fn custody_released(&mut self, now: Now, key: BundleKey) {
-        let state = self.held.state(key);
-        if let Some(State::Sent | State::Waiting | State::AwaitingRetry { .. }) = state {
-            self.delete(now, key, Removal::Forwarded, None);
+        match self.held.state(key) {
+            Some(State::Sent | State::Waiting | State::AwaitingRetry { .. }) => {
+                self.delete(now, key, Removal::Forwarded, None);
+            }
+            Some(State::InFlight) => self.held.custody_mut().release_leaving(key),
+            _ => {}
         }
     }
 
     /// RFC 5050 5.12: no signal came in time, or a hop does not take custody. The bundle leaves again, at once or later.
-    fn leave_again(&mut self, now: Now, key: BundleKey, after: Option<Duration>) {
+    pub(crate) fn leave_again(&mut self, now: Now, key: BundleKey, after: Option<Duration>) {
         if self.held.state(key) != Some(State::Sent) {
             return;
         }
+        // All of it leaves: octets that a next hop has are in nobody's custody before a signal says so.
+        self.forwarding.forget_acknowledged(key);
         self.held.advance(&mut self.outbox, key, Trigger::Woken);
         match after {
             Some(duration) => drop(self.retry_after(now, key, duration)),

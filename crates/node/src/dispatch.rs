@@ -107,16 +107,24 @@ impl Node {
         }
     }
 
-    /// A bundle is for the node itself: records of version 6 may be custody signals.
+    /// A bundle is for the node itself: records of version 6 may be custody signals, and those of a tunnel's peer carry bundles.
     fn administer(&mut self, now: Now, key: BundleKey) {
-        let entry = self.held.entry(key);
-        let is_record = entry.is_some_and(|entry| {
+        let record = self.held.entry(key).filter(|entry| {
             let flags = BundleFlags::from_bits(entry.flags());
-            entry.version() == Version::V6 && flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
+            flags.contains(BundleFlags::ADMINISTRATIVE_RECORD)
         });
-        match is_record {
-            true => self.take_record(now, key),
-            false => self.delivered(now, key),
+        let Some(record) = record else {
+            return self.delivered(now, key);
+        };
+        if record.version() == Version::V6 {
+            return self.take_record(now, key);
+        }
+        let source = self.held.endpoints().id(record.source());
+        let is_possible = self.adjacencies.has_tunnels();
+        let tunnel = is_possible.then(|| self.adjacencies.tunnel_with(source));
+        match tunnel.flatten() {
+            Some(session) => self.take_encapsulating(now, key, session),
+            None => self.delivered(now, key),
         }
     }
 

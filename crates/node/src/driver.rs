@@ -320,6 +320,9 @@ pub enum OperatorRefusal {
     /// This node is no neighbour of its own.
     #[error("{0} is this node")]
     OwnNode(NodeId),
+    /// A link like this one needs an address.
+    #[error("a link like '{0}' needs an address")]
+    NoAddress(String),
 }
 
 /// Of which occurrences a driver wants to be told.

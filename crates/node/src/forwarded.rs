@@ -3,7 +3,6 @@
 use crate::adjacencies::session_id::SessionId;
 use crate::driver::Occurrence;
 use crate::held::bundles::Removal;
-use crate::held::retention::Trigger;
 use crate::node::Node;
 use crate::reports::ReportKind;
 use dhow_bundle::Now;
@@ -19,14 +18,6 @@ impl Node {
         if let Some((link, destination)) = link.zip(destination) {
             self.forwarding.note_sent(destination, link, key);
             self.stay_sent(now, key);
-        }
-    }
-
-    /// A bundle that has left, and is back from where it was in flight, waits for a session over another link.
-    pub(crate) fn stay_sent(&mut self, now: Now, key: BundleKey) {
-        self.held.release_moved(&mut self.outbox, key);
-        if !self.meets_pending_deletion(now, key) {
-            self.held.advance(&mut self.outbox, key, Trigger::Left);
         }
     }
 
@@ -53,13 +44,24 @@ impl Node {
             self.outbox
                 .occurred(Occurrence::Forwarded { id, to, octets });
         }
+        let has_custody = self.held.custody().has(key);
+        let crosses = self.adjacencies.translates(session, version);
         match self.forwarding.copies().router(key) {
             Some(_) => self.copy_given(now, session, key),
-            // In version 7 nobody sends a signal, so custody ends with the crossing.
-            None if self.held.custody().has(key)
-                && !self.adjacencies.translates(session, version) =>
-            {
+            None if self.held.custody().is_released(key) => {
+                self.delete(now, key, Removal::Forwarded, None)
+            }
+            None if has_custody && !crosses && !planted(Mutant::CustodyDroppedAtNextHop) => {
                 self.await_signal(now, key)
+            }
+            None if session.is_tunnel() && self.asks_peer_for_custody(session, key) => {
+                self.await_peer(now, key)
+            }
+            // What carries it is durable here.
+            None if session.is_tunnel() => self.delete(now, key, Removal::Forwarded, None),
+            // In version 7 nobody sends a signal: custody ends with the crossing where the next hop has said that it has the bundle.
+            None if has_custody && !self.adjacencies.session_acknowledges(session) => {
+                self.stay(now, session, key)
             }
             None if self.forwarding.keeps_sent(&self.adjacencies, session) => {
                 self.stay(now, session, key)

@@ -305,7 +305,7 @@ impl Node {
         BundleView {
             id: self.held.bundle_id(entry),
             version: entry.version(),
-            is_custodian: self.held.custody().has(key),
+            is_custodian: self.held.custody().is_custodian(key),
             destination: self.held.endpoints().id(entry.destination()).clone(),
             octets: entry.octets(),
             payload_octets: entry.payload_octets(),
@@ -316,7 +316,9 @@ impl Node {
                 .map(|index| self.held.endpoints().id(index).clone()),
             in_flight: entry.state() == State::InFlight,
             state: match state_of(entry) {
-                BundleState::Sent if self.held.custody().has(key) => BundleState::AwaitingSignal,
+                BundleState::Sent if self.held.custody().is_custodian(key) => {
+                    BundleState::AwaitingSignal
+                }
                 BundleState::Waiting if self.forwarding.awaits_decision(key) => {
                     BundleState::AwaitingRouter
                 }

@@ -157,7 +157,7 @@ impl Node {
             | PendingRead::Perf { key, .. }
             | PendingRead::Advert { key }
             | PendingRead::Record { key } => Some(*key),
-            PendingRead::Fragment { .. } => None,
+            PendingRead::Fragment { .. } | PendingRead::Encapsulating { .. } => None,
         });
         let sessions = self
             .adjacencies
@@ -174,7 +174,11 @@ impl Node {
             .chain(sent)
             .chain(delivered.copied())
             .chain(self.services.perf.held());
-        for key in all.chain(self.forwarding.cut_bundles()) {
+        let tunnels = self
+            .adjacencies
+            .neighbours()
+            .flat_map(|(_, it)| it.outers());
+        for key in all.chain(self.forwarding.cut_bundles()).chain(tunnels) {
             *held.entry(key).or_insert(0) += 1;
         }
         held

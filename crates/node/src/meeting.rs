@@ -10,6 +10,7 @@ use crate::adjacencies::layer::Layer;
 use crate::adjacencies::links::{Tongue, Welcome};
 use crate::adjacencies::neighbour::{Neighbour, one_way, session_config};
 use crate::adjacencies::session_id::SessionId;
+use crate::adjacencies::tunnel::Tunnel;
 use crate::config::{
     Enabled, LinkId, ListenerConfig, ListenerId, Protocol, SessionPolicy, UdpPolicy,
 };
@@ -101,6 +102,13 @@ impl Node {
                 let mru = policy.transfer_mru;
                 let layer = one_way(stcp, policy, peer, now);
                 return (Layer::OneWay(Box::new(layer)), mru);
+            }
+            Some(Tongue::Bibe(bibe)) => {
+                policy.cut_through = Enabled::No;
+                let own = self.held.endpoints().local().node_id();
+                let peer = peer.unwrap_or_else(|| own.clone());
+                let tunnel = Tunnel::new(peer, bibe);
+                return (Layer::Bundles(Box::new(tunnel)), policy.transfer_mru);
             }
             Some(Tongue::Tcpcl(version)) => Some(version),
             None => None,

@@ -2,10 +2,10 @@
 //!
 //! It has seven values, which know each its own part: [`Outbox`], [`Held`], [`Adjacencies`], [`Forwarding`], [`Delivery`], [`Services`] and
 //! [`Reporting`]. A method that needs most of them is in an `impl Node` in a file about one noun. From the events to what they lead to:
-//! `streams` and `conversations` (connections, datagrams), `paths` (whether they still carry anything), `reception`, `admission` and `breaking_off`
+//! `streams` and `conversations` (connections, datagrams), `dialling`, `paths` (whether they still carry anything), `reception`, `admission` and `breaking_off`
 //! (bundles coming in), `reactive` (the part that is kept of one that broke off), `stored` (answers of the store), `transmission` (bundles made here), `recovery` (what a restart
 //! found), `sending` (bundles going out), `outcomes` (how their transfers end), `fragmentation`, `cut_through` (those that still come in), `before_sync` (those that
-//! are not durable yet), `returning`, `copies` (those of which several neighbours get one), `custody_transfer` (those that a custodian keeps), `forwarded`, `dispatch` (where a stored bundle goes), `delivery`,
+//! are not durable yet), `returning`, `copies` (those of which several neighbours get one), `custody_transfer` (those that a custodian keeps), `encapsulation`, `tunnels` and `decapsulation` (those in other bundles), `forwarded`, `dispatch` (where a stored bundle goes), `delivery`,
 //! `echo`, `perf`, `retries`, `deletion` (how a bundle ends), `reports`, `collection` and `collected` (status reports), `adverts` (of routers to each other), `programs` (routers that are programs of their own), `originated` (bundles that the node
 //! makes for itself), `reservation` (room), `operator`.
 
@@ -260,6 +260,10 @@ impl Node {
                 self.serve(now, session);
             }
             self.attend_all(now);
+            if self.adjacencies.has_tunnels() {
+                self.attend_tunnels(now);
+                self.attend_all(now);
+            }
             if self.reporting.collections.is_unwritten() {
                 self.write_reports(now);
             }
@@ -386,7 +390,8 @@ fn stored(read: Option<&PendingRead>) -> Stored {
             PendingRead::Echo { .. }
             | PendingRead::Perf { .. }
             | PendingRead::Advert { .. }
-            | PendingRead::Record { .. },
+            | PendingRead::Record { .. }
+            | PendingRead::Encapsulating { .. },
         ) => Stored::Own,
         Some(PendingRead::Fragment { .. }) | None => Stored::Payload,
     }

@@ -7,6 +7,7 @@ use dhow_bundle::{NodeId, Now};
 use crate::adjacencies::session_id::SessionId;
 use crate::config::LinkId;
 use crate::driver::{OperatorCommand, OperatorRefusal};
+use crate::held::custody::set_peer;
 use crate::node::Node;
 use crate::view::LinkOrigin;
 
@@ -67,6 +68,7 @@ impl Node {
                 let id = self.adjacencies.add_link(name, &like, peer)?;
                 if let Some(link) = self.adjacencies.link(id) {
                     self.forwarding.add_link(id, &link.config);
+                    set_peer(self.held.custody_mut().value_mut(), &link.config);
                 }
                 Ok(())
             }
@@ -80,7 +82,10 @@ impl Node {
                     return Err(OperatorRefusal::LinkRouted(name, to));
                 }
                 self.take_link_down(now, id);
-                self.adjacencies.forget_link(id);
+                let peer = self.adjacencies.forget_link(id);
+                for key in self.held.forget_peer(peer.as_ref()) {
+                    self.leave_again(now, key, None);
+                }
                 Ok(())
             }
             OperatorCommand::BundleDrop(id) => {

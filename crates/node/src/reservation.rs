@@ -110,6 +110,11 @@ impl Node {
     fn may_fill(&self, comes: Comes<'_>) -> bool {
         let stays =
             |destination| self.held.endpoints().locality_of(destination) != Locality::Remote;
+        // The last room is not for what encapsulates, but for what is in it.
+        let is_encapsulating = |destination| {
+            self.adjacencies.has_tunnels()
+                && self.held.endpoints().locality_of(destination) == Locality::Administrative
+        };
         match comes {
             Comes::FromHere => false,
             Comes::Answer => true,
@@ -117,7 +122,8 @@ impl Node {
             Comes::Over(session, destination) => {
                 let neighbour = self.adjacencies.neighbour(session);
                 neighbour.is_some_and(|it| it.in_flight > 0)
-                    || stays(destination)
+                    || session.is_tunnel()
+                    || stays(destination) && !is_encapsulating(destination)
                     || self
                         .forwarding
                         .choose(&self.held, &self.adjacencies, session)

@@ -45,6 +45,14 @@ impl Node {
         pending_deletion.is_some()
     }
 
+    /// A bundle that has left, and is back from where it was in flight, waits for a session over another link.
+    pub(crate) fn stay_sent(&mut self, now: Now, key: BundleKey) {
+        self.held.release_moved(&mut self.outbox, key);
+        if !self.meets_pending_deletion(now, key) {
+            self.held.advance(&mut self.outbox, key, Trigger::Left);
+        }
+    }
+
     /// A bundle is back from where it was in flight without having been taken.
     pub(crate) fn put_back(&mut self, now: Now, key: BundleKey) {
         if !self.meets_pending_deletion(now, key) {

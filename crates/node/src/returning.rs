@@ -9,6 +9,7 @@ use dhow_link::stream::RefuseReason;
 
 use crate::adjacencies::session_id::SessionId;
 use crate::forwarding::copies::CopyEnd;
+use crate::held::bundles::Removal;
 use crate::held::retention::State;
 use crate::node::Node;
 use crate::sending::NOT_ACCEPTABLE_RETRY;
@@ -37,6 +38,13 @@ impl Node {
         let is_lost = entry.detour > 0 && planted(Mutant::DetourLostWithSession);
         if entry.state() != State::InFlight || is_lost {
             return;
+        }
+        if self.held.custody().is_released(key) {
+            return self.delete(now, key, Removal::Forwarded, None);
+        }
+        if refused.is_some() && self.held.custody().has_left(key) {
+            // A node that has had the bundle may refuse each copy (IBR-DTN), and never signal again: the wait grows.
+            return self.await_signal(now, key);
         }
         match retry_delay(refused) {
             Some(duration) => drop(self.retry_after(now, key, duration)),

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Extents, Piece};
 use dhow_bundle::{BundleFlags, FragmentRange, Header, Instant, Now, Reading, Version};
+use dhow_link::stream::TransferId;
 
 use crate::adjacencies::session_id::SessionId;
 use crate::driver::Ticket;
@@ -58,6 +59,12 @@ pub(crate) enum PendingRead {
     Advert { key: BundleKey },
     /// An administrative record of version 6.
     Record { key: BundleKey },
+    /// The payload of a bundle that came through a tunnel: its first octets, or the next of the bundle in it that a transfer brings.
+    Encapsulating {
+        session: SessionId,
+        key: BundleKey,
+        transfer: Option<TransferId>,
+    },
 }
 
 impl Node {
@@ -192,6 +199,14 @@ impl Node {
             (PendingRead::Perf { key, at }, Some(octets)) => self.measured(now, key, at, &octets),
             (PendingRead::Advert { key }, Some(octets)) => self.hear(now, key, &octets),
             (PendingRead::Record { key }, Some(octets)) => self.hear_record(now, key, &octets),
+            (
+                PendingRead::Encapsulating {
+                    session,
+                    key,
+                    transfer,
+                },
+                octets,
+            ) => self.hear_encapsulating(now, (session, key), transfer, octets),
             (PendingRead::Send { session, key }, None) => {
                 let octets = self.held.entry(key).map_or(0, |entry| entry.octets());
                 self.adjacencies.discharge(session, octets);
@@ -326,6 +341,7 @@ impl Node {
             self.adjacencies.discharge(session, length);
             return self.verify_for(now, session, key);
         }
+        self.held.custody_mut().value_mut().handle_leaving(key);
         let outgoing = Outgoing {
             key,
             octets: length,
@@ -384,4 +400,9 @@ fn blocks_to_read(entry: &Entry) -> Extents {
 /// RFC 9171 4.2.3, RFC 5050 4.2: the bundle must not be fragmented.
 pub(crate) fn must_not_fragment(flags: u64) -> bool {
     BundleFlags::from_bits(flags).contains(BundleFlags::MUST_NOT_FRAGMENT)
+}
+
+/// RFC 9171 4.2.3, RFC 5050 4.2: the payload is an administrative record.
+pub(crate) fn is_record(flags: u64) -> bool {
+    BundleFlags::from_bits(flags).contains(BundleFlags::ADMINISTRATIVE_RECORD)
 }

@@ -90,6 +90,11 @@ impl Node {
             }
             Some(Origin::ReactiveFragment) => return self.part_kept(now, key),
             Some(Origin::Own) | None => self.outbox.counters.created += 1,
+            Some(Origin::Encapsulating { session, transfer }) => {
+                self.outbox.counters.created += 1;
+                self.adjacencies
+                    .encapsulated(&mut self.attention, (session, transfer), None);
+            }
         }
         self.forwarding.keep(&mut self.held, key);
         if self.reporting.collections.is_part(key) {
@@ -160,6 +165,11 @@ impl Node {
                 );
             }
             Origin::ReactiveFragment => self.part_refused(now, key),
+            Origin::Encapsulating { session, transfer } => self.adjacencies.encapsulated(
+                &mut self.attention,
+                (session, transfer),
+                Some(RefuseReason::NoResources),
+            ),
             Origin::Own => {}
         }
     }

@@ -265,13 +265,17 @@ impl Node {
                 neighbour.peer = Some(index);
                 neighbour.since = Some(now.monotonic);
                 neighbour.hops = link.map(Hop::Link).into_iter().collect();
-                neighbour.hops.push(Hop::Peer(parameters.peer.clone()));
+                // What encapsulates goes to the peer by itself, so a tunnel is no way to it.
+                let is_tunnel = neighbour.session.is_tunnel();
+                if !is_tunnel {
+                    neighbour.hops.push(Hop::Peer(parameters.peer.clone()));
+                }
                 neighbour.parameters = Some(parameters.clone());
                 if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
                     link.peer = Some(parameters.peer.clone());
                     link.last_error = None;
                 }
-                if self.adjacencies.establish(&parameters.peer, session) {
+                if !is_tunnel && self.adjacencies.establish(&parameters.peer, session) {
                     self.forwarding
                         .contact_changed(now, &parameters.peer, Contact::Up);
                 }
@@ -396,9 +400,12 @@ impl Node {
             self.abandon_reception(now, session, transfer, None);
         }
         self.return_outgoing(now, session);
-        self.outbox.act(Action::Close {
-            stream: session.stream(),
-        });
+        match session.is_tunnel() {
+            true => self.close_tunnel(now, session),
+            false => self.outbox.act(Action::Close {
+                stream: session.stream(),
+            }),
+        }
         let said = match spoken {
             Some((version, answered)) => links::told(version, answered, &reason),
             None => reason.to_string(),
@@ -441,30 +448,6 @@ impl Node {
         self.adjacencies.bid_farewell(session);
         // Another way may be the best one now.
         self.adjacencies.serve_everybody();
-    }
-
-    /// Dial what is due.
-    pub(crate) fn dial(&mut self, now: Now) {
-        if self.stage != Stage::Working {
-            return;
-        }
-        for link in self.adjacencies.link_ids() {
-            if !self
-                .adjacencies
-                .link(link)
-                .is_some_and(|it| it.is_due(now.monotonic))
-            {
-                continue;
-            }
-            let jitter = self.random.next();
-            let dials = self
-                .adjacencies
-                .link_mut(link)
-                .map_or(0, |it| it.dials_wanted(now.monotonic, jitter));
-            for _ in 0..dials {
-                self.outbox.act(Action::Dial { link });
-            }
-        }
     }
 
     /// Finish transfers in progress, end all sessions, take nothing new.

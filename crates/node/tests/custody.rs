@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use dhow_bundle::v6::{self, BlockType};
 use dhow_bundle::{Header, Reading};
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Config, Enabled, Route};
+use dhow_node::config::{AgeDialect, Config, Enabled, Route};
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;
@@ -165,6 +165,88 @@ fn a_node_that_takes_no_custody_passes_the_bundle_on_as_it_is() {
     world.until("all is over", |world| {
         world.client(3, receiver).received.len() == 1 && is_empty(world)
     });
+}
+
+/// A neighbour that takes type 10 for a bundle's age gets no block of a custody ID, neither this node's nor another custodian's.
+#[test]
+fn a_neighbour_that_has_the_age_in_type_10_gets_no_custody_id() {
+    for (accept, custodian) in [(Enabled::Yes, "ipn:2.0"), (Enabled::No, "ipn:1.0")] {
+        let mut world = line(5, |number, config| {
+            if number == 2 {
+                config.custody.accept = accept;
+                config.links[0].policy.age_dialect = AgeDialect::Type10;
+            }
+        });
+        let mut sender = Client::new("ipn:1.5", false);
+        sender.send(adu("ipn:3.42"), b"hello");
+        sender.send(adu("ipn:3.42"), &[7; 100_000]);
+        world.connect(0, sender);
+        let mut seen = false;
+        world.until("both are at the third node", |world| {
+            let of_second = custodians(world, 1);
+            seen |= of_second.contains(&("ipn:1.0".to_owned(), Some(1)));
+            custodians(world, 2) == [(custodian.to_owned(), None), (custodian.to_owned(), None)]
+        });
+        assert!(seen, "the second node got a custody ID");
+        let receiver = world.connect(2, Client::new("ipn:3.42", true));
+        world.until("all is over", |world| {
+            world.client(2, receiver).received.len() == 2 && is_empty(world)
+        });
+    }
+}
+
+/// RFC 5050 5.12: all fragments of a bundle are acknowledged, and lost with the next hop's disk before the custodian heard a word. What leaves again
+/// is all of the bundle, and not the last octet alone.
+#[test]
+fn a_bundle_whose_fragments_nobody_told_of_leaves_again_as_a_whole() {
+    let mut world = line(5, |number, config| match number {
+        3 => {
+            config.listeners[0].policy.transfer_mru = 5_000;
+            config.custody.accept = Enabled::No;
+        }
+        // Its signals have no way to the custodian.
+        4 => config.routes.clear(),
+        _ => {}
+    });
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:4.42"), &[7; 12_000]);
+    world.connect(0, sender);
+    let before = world.connect(3, Client::new("ipn:4.42", true));
+    world.until("it is delivered", |world| {
+        world.client(3, before).received.len() == 1 && custodians(world, 2).is_empty()
+    });
+    assert_eq!(custodians(&world, 1).len(), 1, "nobody was told");
+    world.crash(3);
+    world.machines[3].store.kept = world::store::Kept::default();
+    world.machines[3].config.routes = world.machines[2].config.routes.clone();
+    for route in &mut world.machines[3].config.routes {
+        route.via = "ipn:3.0".into();
+    }
+    world.start(3);
+    let receiver = world.connect(3, Client::new("ipn:4.42", true));
+    world.until("all is over", |world| {
+        world.client(3, receiver).received.len() == 1 && is_empty(world)
+    });
+}
+
+/// RFC 5050 5.8, 6.1.2: a node that is no custodian cuts a bundle, and each fragment has the number that the custodian gave the whole. The next
+/// custodian tells of each fragment by its own name: of the number it could only tell once it has them all.
+#[test]
+fn custody_of_a_fragment_is_told_by_its_name_whatever_number_it_has() {
+    let mut world = line(6, |number, config| match number {
+        2 => config.custody.accept = Enabled::No,
+        3 => config.listeners[0].policy.transfer_mru = 5_000,
+        _ => {}
+    });
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:4.42"), &[7; 12_000]);
+    world.connect(0, sender);
+    let receiver = world.connect(3, Client::new("ipn:4.42", true));
+    world.until("all is over", |world| {
+        world.client(3, receiver).received.len() == 1 && is_empty(world)
+    });
+    let counters = world.machines[2].node.as_ref().unwrap().counters();
+    assert!(counters.signals_sent >= 3, "one for each fragment");
 }
 
 /// RFC 5050 6.3: a signal for what was never sent means nothing.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dhow_bundle::Version;
 use dhow_channel::profile::BILLION;
 use dhow_channel::{Delay, Loss, Rate, RateTrace};
 use dhow_document::quantity::parse_duration;
@@ -11,8 +12,8 @@ use dhow_document::{Document, Entries, FileError};
 use crate::host::{read_host, read_wire};
 use crate::rate_trace;
 use crate::scenario::{
-    AtEnd, Clock, Host, Link, Node, NodeIndex, OnSent, Presence, Protocol, StcpPolicy, UdpPolicy,
-    Wire,
+    AtEnd, Clock, Custody, Host, Link, Node, NodeIndex, OnSent, Presence, Protocol, StcpPolicy,
+    UdpPolicy, Wire,
 };
 
 /// Octets of a session's MRUs, at least: less would not hold a fragment's header.
@@ -36,6 +37,7 @@ pub(crate) struct NodeKind {
     quota_octets: u64,
     quota_bundles: u64,
     removed_bound: usize,
+    custody: Custody,
     segment_octets: u32,
     segment_mru: u64,
     transfer_mru: u64,
@@ -87,6 +89,12 @@ impl NodeKind {
             removed_bound: (entries.count("removed_bound"))
                 .and_then(|count| usize::try_from(count).ok())
                 .unwrap_or_default(),
+            custody: Custody {
+                accepts: entries.is_true("custody"),
+                aggregates: entries.is_true("custody_aggregate"),
+                delay: entries.duration("custody_delay"),
+                retry: entries.duration("custody_retry"),
+            },
             segment_octets,
             segment_mru: read_mru(document, entries, "segment_mru")?,
             transfer_mru: read_mru(document, entries, "transfer_mru")?,
@@ -106,6 +114,7 @@ impl NodeKind {
             quota_octets: self.quota_octets,
             quota_bundles: self.quota_bundles,
             removed_bound: self.removed_bound,
+            custody: self.custody,
             segment_octets: self.segment_octets,
             segment_mru: self.segment_mru,
             transfer_mru: self.transfer_mru,
@@ -141,6 +150,7 @@ pub(crate) struct LinkKind {
     retry: Duration,
     keepalive_s: u16,
     protocol: Protocol,
+    speaks: Option<Version>,
     wire: Arc<Wire>,
 }
 
@@ -181,6 +191,7 @@ impl LinkKind {
             retry: entries.duration("retry"),
             keepalive_s,
             protocol: read_protocol(document, entries)?,
+            speaks: read_versions(entries),
             wire: Arc::new(read_wire(document, entries)?),
         })
     }
@@ -200,6 +211,7 @@ impl LinkKind {
             retry: self.retry,
             keepalive_s: self.keepalive_s,
             protocol: self.protocol,
+            speaks: self.speaks,
             wire: Arc::clone(&self.wire),
             over: None,
         }
@@ -235,6 +247,16 @@ fn read_keepalive(
         return Err(wrong(what).with_hint(hint));
     }
     Ok(seconds)
+}
+
+/// The one version of the Bundle Protocol that is sent over a link; none where both are.
+fn read_versions(entries: &Entries) -> Option<Version> {
+    let numbers = entries.numbers("bundle_versions");
+    match (numbers.contains(&6), numbers.contains(&7)) {
+        (true, false) => Some(Version::V6),
+        (false, true) => Some(Version::V7),
+        _ => None,
+    }
 }
 
 /// The convergence layer of a link.

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dhow_bundle::BundleFlags;
+use dhow_bundle::v6::{self, Priority};
+use dhow_bundle::{BundleFlags, Version};
 use dhow_channel::{Delay, Loss, Rate, RateTrace};
 
 use crate::ScenarioError;
@@ -85,6 +86,30 @@ pub enum Fidelity {
     Bundle,
 }
 
+/// Custody of bundles of version 6 at a node (RFC 5050 5.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Custody {
+    /// Whether it becomes custodian of bundles that ask for it.
+    pub accepts: bool,
+    /// Whether bundles leave it with its number for them.
+    pub aggregates: bool,
+    /// The time that a signal waits for other bundles to tell of.
+    pub delay: Duration,
+    /// The time after which a bundle is sent again of which no signal came.
+    pub retry: Duration,
+}
+
+impl Default for Custody {
+    fn default() -> Self {
+        Self {
+            accepts: true,
+            aggregates: true,
+            delay: Duration::from_secs(15),
+            retry: Duration::from_secs(30),
+        }
+    }
+}
+
 /// A node.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -98,6 +123,8 @@ pub struct Node {
     pub quota_bundles: u64,
     /// Identities of removed bundles that it remembers.
     pub removed_bound: usize,
+    /// Custody of bundles of version 6 at it.
+    pub custody: Custody,
     /// Octets of a segment of its store.
     pub segment_octets: u32,
     /// Largest segment of a transfer that it takes (RFC 9174 4.6), octets.
@@ -171,6 +198,8 @@ pub struct Link {
     pub keepalive_s: u16,
     /// The convergence layer that is spoken over it.
     pub protocol: Protocol,
+    /// The one version of the Bundle Protocol that both ends send over it (docs/gateway.md), where it is not either.
+    pub speaks: Option<Version>,
     /// The means that make it on a testbed.
     pub wire: Arc<Wire>,
     /// The link whose wire it shares; that one has its own.
@@ -279,15 +308,54 @@ pub struct Traffic {
     pub aggregates: bool,
     /// Whether bundles must not be fragmented (RFC 9171 4.2.3).
     pub must_not_fragment: bool,
+    /// The version of the bundles, and what they ask for in it.
+    pub service: Service,
+}
+
+/// The version of the Bundle Protocol that bundles have, and what they ask for in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Version 7 (RFC 9171).
+    Newest,
+    /// Version 6 (RFC 5050).
+    Older {
+        /// Whether they ask for custody (RFC 5050 5.10).
+        custody: bool,
+        /// The class of service (RFC 5050 4.2).
+        class: Priority,
+    },
 }
 
 impl Traffic {
-    /// The bundle processing control flags that are asked for.
+    /// The version of the bundles.
+    #[must_use]
+    pub const fn version(&self) -> Version {
+        match self.service {
+            Service::Newest => Version::V7,
+            Service::Older { .. } => Version::V6,
+        }
+    }
+
+    /// Whether the bundles ask for custody.
+    #[must_use]
+    pub const fn has_custody(&self) -> bool {
+        matches!(self.service, Service::Older { custody: true, .. })
+    }
+
+    /// The bundle processing control flags that are asked for, of the bundles' version.
     #[must_use]
     pub const fn flags(&self) -> u64 {
-        match self.must_not_fragment {
+        let flags = match self.must_not_fragment {
             true => self.reports | BundleFlags::MUST_NOT_FRAGMENT.bits(),
             false => self.reports,
+        };
+        match self.service {
+            Service::Newest => flags,
+            // Reports and fragments have the same bits in both versions.
+            Service::Older { custody, class } => v6::BundleFlags::from_bits(flags)
+                .with(v6::BundleFlags::CUSTODY_REQUESTED, custody)
+                .with_priority(class)
+                .bits(),
         }
     }
 }

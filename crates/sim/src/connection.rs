@@ -280,6 +280,8 @@ pub struct Wire {
     pub links: [Option<LinkId>; 2],
     /// The convergence layer of its connections.
     pub protocol: Protocol,
+    /// The one version of the Bundle Protocol that is sent over it, where it is not either.
+    pub speaks: Option<dhow_bundle::Version>,
     /// The sockets at its ends if the link is over UDP; it has no connections then.
     pub air: Option<Box<Air>>,
     /// The time for which octets are on their way.
@@ -338,6 +340,7 @@ impl Wire {
             ends,
             links: [None, None],
             protocol: link.protocol,
+            speaks: link.speaks,
             air,
             delay: link.delay.clone(),
             round_trip: link.round_trip(),

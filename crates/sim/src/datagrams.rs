@@ -526,6 +526,7 @@ impl World {
             if let Some(wrong) = judged.err().filter(|_| !is_rotten) {
                 self.accuse_wrong(at, wrong);
             }
+            self.custodies.handle_given(at, &parcel, parcel.octets());
             let (range, how) = (parcel.range(), (parcel.total_octets(), on_sent));
             self.ledger.let_go(parcel.name, range, how);
             let socket = self.socket_mut(number, side);

@@ -10,7 +10,7 @@ use dhow_scenario::scenario::{AtEnd, Fidelity};
 
 use crate::capture::Conversation;
 use crate::connection::{Connection, Direction, End, EndState};
-use crate::network::listener_of;
+use crate::listeners::listener_of;
 use crate::oracle::Onlooker;
 use crate::portion::Portion;
 use crate::queue::{ConnectionKey, Life, MachineIndex, Occurrent, Side};
@@ -189,8 +189,9 @@ impl World {
         if let Some(onlooker) = &mut connection.onlooker {
             onlooker.handle_open(now);
         }
-        let protocol = self.roads.get(road_at(road)).map(|road| road.protocol);
-        let listener = listener_of(protocol.unwrap_or_default());
+        let road = self.roads.get(road_at(road));
+        let (protocol, speaks) = road.map_or_else(Default::default, |it| (it.protocol, it.speaks));
+        let listener = listener_of(protocol, speaks);
         let purpose = Purpose::Accepted { listener };
         self.tell(at, Event::Connected { stream, purpose });
     }

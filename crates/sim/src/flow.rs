@@ -1,6 +1,6 @@
 //! Traffic: when payloads are sent, and what is said about them.
 
-use dhow_bundle::Instant;
+use dhow_bundle::{Instant, Version};
 use dhow_node::api::wire::BundleAdu;
 use dhow_scenario::Due;
 
@@ -35,6 +35,8 @@ impl Flow {
             payload_length: unit.octets,
             lifetime_ms: Some(u64::try_from(unit.lifetime.as_millis()).unwrap_or(u64::MAX)),
             bundle_flags: Some(self.traffic.flags()).filter(|flags| *flags > 0),
+            bundle_version: (self.traffic.version() != Version::V7)
+                .then(|| self.traffic.version().number().into()),
             report_to_eid: self.reports_to.clone(),
             ..BundleAdu::default()
         };

@@ -116,6 +116,7 @@ impl World {
             if let Some(wrong) = judged.err().filter(|_| !is_rotten) {
                 self.accuse_wrong(at, wrong);
             }
+            self.custodies.handle_given(at, &parcel, parcel.octets());
             let how = (parcel.total_octets(), on_sent);
             self.ledger.let_go(parcel.name, parcel.range(), how);
         }
@@ -128,6 +129,9 @@ impl World {
         (chosen_since, to): (dhow_bundle::Instant, Option<u32>),
         moment: Moment,
     ) -> Result<(), Wrong> {
+        if self.voyages.is_some() {
+            self.judge_custody(at, &seen)?;
+        }
         let beside = (&self.ledger, &self.payloads);
         let Some(voyages) = &mut self.voyages else {
             return Ok(());
@@ -225,9 +229,13 @@ impl World {
         // RFC 9171 4.2.3: a whole is no fragment.
         let is_part = adu.bundle_flags.unwrap_or(0) & 1 != 0;
         let wrong_head = adu.dst_eid != flow.to || is_other || is_part;
-        let wrong_life = adu
-            .lifetime_ms
-            .is_some_and(|lifetime_ms| u128::from(lifetime_ms) != unit.lifetime.as_millis());
+        let is_translated =
+            adu.bundle_version.unwrap_or(7) != u32::from(flow.traffic.version().number());
+        let wrong_life = adu.lifetime_ms.is_some_and(|lifetime_ms| {
+            let more = u128::from(lifetime_ms).checked_sub(unit.lifetime.as_millis());
+            // A lifetime of version 6 is in whole seconds, rounded up with what the creation time loses (docs/gateway.md).
+            more.is_none_or(|more| more > 0 && !(is_translated && more < 2_000))
+        });
         let ends = [at, flow.from];
         let have_clocks = ends.iter().all(|end| {
             let machine = self.machines.get(end.at());
@@ -257,10 +265,11 @@ impl World {
             let sentence = format!("node {} has a report of {}", self.name(at), adu.src_eid);
             return self.accuse("reports", sentence, &[at]);
         };
+        let record = (adu.bundle_version.unwrap_or(7).into(), payload);
         let Some(voyages) = &mut self.voyages else {
             return;
         };
-        if let Err(wrong) = voyages.handle_report(node, payload, &self.ledger, moment) {
+        if let Err(wrong) = voyages.handle_report(node, record, &self.ledger, moment) {
             self.accuse_wrong(at, wrong);
         }
     }

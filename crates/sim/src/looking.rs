@@ -399,7 +399,7 @@ impl World {
         Some(("within", what))
     }
 
-    fn is_of_use(&self, fact: &Fact) -> bool {
+    pub(crate) fn is_of_use(&self, fact: &Fact) -> bool {
         let unit = self.ledger.carried(fact.name);
         let unit = unit.and_then(|unit| self.ledger.unit(unit));
         let is_rotten = self.ledger.record(fact.name).rotten;

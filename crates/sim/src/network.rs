@@ -6,16 +6,16 @@ use std::time::Duration;
 use dhow_bundle::NodeId;
 use dhow_bundle::protocol::Transport;
 use dhow_node::config::{
-    Config, DialTime, Enabled, Framing, LinkConfig, ListenerConfig, ListenerId, Protocol, Reports,
-    Route, Routing, SessionPolicy,
+    Config, CustodyPolicy, DialTime, Enabled, LinkConfig, Reports, Route, Routing, SessionPolicy,
 };
-use dhow_scenario::scenario::{Fidelity, Link, Node, NodeIndex};
+use dhow_scenario::scenario::{self, Fidelity, Link, Node, NodeIndex};
 use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
 use crate::application::{Application, Role};
 use crate::congestion::Control;
 use crate::entropy::{Entropy, Purpose};
+use crate::listeners::{listeners, versions};
 
 /// Octets that may wait for a disk.
 const STORE_QUEUE_OCTETS: u64 = 1 << 20;
@@ -130,6 +130,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 echo_service: None,
                 perf_service: None,
                 removed_bound: node.removed_bound,
+                custody: custody(node.custody),
                 seed: entropy.draw(),
                 ..Config::usual(vec![id])
             },
@@ -177,35 +178,19 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
     Ok(blueprints)
 }
 
-/// The protocols of a node's listeners beside TCPCL, where the scenario has any: nobody there says which it speaks.
-const FRAMINGS: [Framing; 3] = [Framing::Stcp, Framing::StcpDraft, Framing::Mtcp];
-
-/// The listeners of a node: that of TCPCL, and behind it those of connections in one direction.
-fn listeners(scenario: &Scenario, usual: &SessionPolicy) -> Vec<ListenerConfig> {
-    let listener = |protocol| ListenerConfig {
-        policy: SessionPolicy {
-            // RFC 9174 4.7: the smaller interval holds, which is that of the link.
-            keepalive_s: u16::MAX,
-            ..usual.clone()
-        },
-        protocol,
+/// The custody policy of a node.
+fn custody(custody: scenario::Custody) -> CustodyPolicy {
+    let enabled = |is_on| match is_on {
+        true => Enabled::Yes,
+        false => Enabled::No,
     };
-    let is_one_way = scenario.links.iter().any(|it| it.protocol.is_one_way());
-    let framings = FRAMINGS.into_iter().filter(|_| is_one_way);
-    let one_way = framings.map(|it| listener(Protocol::framed(it)));
-    core::iter::once(listener(Protocol::default()))
-        .chain(one_way)
-        .collect()
-}
-
-/// The listener of a node that answers calls over a link of a protocol.
-#[must_use]
-pub fn listener_of(protocol: Protocol) -> ListenerId {
-    let place = match protocol {
-        Protocol::Stcp(policy) => FRAMINGS.iter().position(|it| *it == policy.framing),
-        _ => None,
-    };
-    ListenerId(place.map_or(0, |place| u32::try_from(place + 1).unwrap_or(u32::MAX)))
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    CustodyPolicy {
+        accept: enabled(custody.accepts),
+        aggregate: enabled(custody.aggregates),
+        delay_ms: millis(custody.delay),
+        retry_ms: millis(custody.retry),
+    }
 }
 
 /// The longest round trip of the links that lead to a node, by its position.
@@ -280,6 +265,7 @@ fn link_config(
         policy: SessionPolicy {
             peer,
             keepalive_s: link.keepalive_s,
+            bundle_versions: versions(link.speaks),
             ..policy(node, fidelity, link.round_trip())
         },
         backoff_min_ms: usual.backoff_min_ms.min(backoff_max_ms),
@@ -304,10 +290,14 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
         }
     }
     let (mut sources, mut reported) = (Sources::new(), Sources::new());
+    let mut kept = BTreeMap::new();
     for traffic in &scenario.traffic {
         sources.entry(traffic.to).or_default().insert(traffic.from);
         if traffic.reports > 0 {
             reported.entry(traffic.to).or_default().insert(traffic.from);
+        }
+        if traffic.has_custody() {
+            kept.insert((traffic.from, traffic.to), Vec::new());
         }
     }
     let mut reporters = Sources::new();
@@ -320,11 +310,15 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
             if reported.get(&to).is_some_and(|them| them.contains(&from)) {
                 reporters.entry(from).or_default().extend([here, to]);
             }
+            if let Some(way) = kept.get_mut(&(from, to)) {
+                way.push(here);
+            }
         },
     )?;
     for (from, reporters) in &mut reporters {
         reporters.remove(from);
     }
+    add_custodians(kept, &mut reporters);
     add_ways(scenario, blueprints, &neighbours, reporters, |_, _, _| ())?;
     let number = |at: NodeIndex| scenario.nodes.get(at.0).map_or(0, |node| node.number);
     for route in &scenario.routes {
@@ -343,6 +337,18 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
         blueprint.config.routes = routes.collect();
     }
     Ok(())
+}
+
+/// Whoever has custody of a bundle tells a custodian before, which may be any node on the way.
+fn add_custodians(ways: BTreeMap<(NodeIndex, NodeIndex), Vec<NodeIndex>>, sources: &mut Sources) {
+    for ((_, to), mut way) in ways {
+        way.push(to);
+        while let Some(later) = way.pop() {
+            for custodian in &way {
+                sources.entry(*custodian).or_default().insert(later);
+            }
+        }
+    }
 }
 
 /// The routers of each node.

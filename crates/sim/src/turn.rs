@@ -224,6 +224,9 @@ impl World {
     }
 
     fn ask_store(&mut self, at: MachineIndex, command: StoreCommand) {
+        if let StoreCommand::Delete { key, .. } = command {
+            self.judge_letting_go(at, key);
+        }
         let lost = match command {
             StoreCommand::Commit { .. }
             | StoreCommand::Note { .. }

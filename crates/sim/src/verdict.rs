@@ -102,6 +102,7 @@ impl World {
             }
         }
         self.find_unreported();
+        self.find_custody_left();
         let mut found: Vec<StoredBundle> = Vec::new();
         for at in 0..self.machines.len() {
             let Some(it) = self.machines.get_mut(at) else {

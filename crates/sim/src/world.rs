@@ -24,7 +24,7 @@ use crate::ledger::Ledger;
 use crate::looking::Awaited;
 use crate::machine::{Failing, Machine, Most};
 use crate::network::{NetworkError, blueprints};
-use crate::oracle::{Kept, Violation, Voyages, beyond};
+use crate::oracle::{Custodies, Kept, Violation, Voyages, beyond};
 use crate::payload::Payloads;
 use crate::queue::{Life, MachineIndex, Occurrent, Queue};
 use crate::sample::Sample;
@@ -76,6 +76,8 @@ pub struct World {
     pub(crate) kept: Kept,
     /// The passage of bundles over links, where all octets of them are there.
     pub(crate) voyages: Option<Box<Voyages>>,
+    /// Custody of bundles, as far as it was seen.
+    pub(crate) custodies: Custodies,
     pub(crate) trace: Trace,
     pub(crate) capture: Option<Box<Capture>>,
     /// The first of them.
@@ -228,6 +230,7 @@ impl World {
             queue: Queue::default(),
             kept: Kept::new(machines.len()),
             voyages: voyages(scenario),
+            custodies: Custodies::new(scenario.nodes.iter().map(|it| it.number).collect()),
             chance: Chance {
                 crash: of(Purpose::Crash, machines.len()),
                 stall: of(Purpose::Stall, machines.len()),

@@ -15,7 +15,7 @@ use super::trailer::Trailer;
 use crate::builder::OutgoingHeader;
 use crate::crc::CrcType;
 use crate::eid::EndpointId;
-use crate::gateway::count_hops;
+use crate::gateway::{AgeDialect, count_hops};
 use crate::header::{Closing, PayloadHead};
 use crate::id::FragmentRange;
 use crate::mutant::{Mutant, planted};
@@ -54,7 +54,8 @@ impl Header {
         for block in &blocks {
             block.encode(&mut out);
         }
-        if let Some((id, custodian)) = edit.custodian.as_ref().and_then(Custodian::numbered) {
+        let numbered = edit.custodian.as_ref().and_then(Custodian::numbered);
+        if let Some((id, custodian)) = numbered.filter(|_| takes_custody_ids(edit)) {
             Block::of_custody(id, custodian).encode(&mut out);
         }
         let behind = trailer.map(|trailer| forwarded_blocks(&trailer.blocks, edit, is_last));
@@ -179,6 +180,11 @@ fn forwarded_blocks(blocks: &[Block], edit: &HopEdit, has_all: bool) -> Vec<Bloc
         .collect()
 }
 
+/// Whether the next hop takes a block of type 10 for a custody ID.
+const fn takes_custody_ids(edit: &HopEdit) -> bool {
+    matches!(edit.age_dialect, AgeDialect::Type20)
+}
+
 /// A block as it goes out; none where it stays behind.
 fn forwarded_block(block: &Block, edit: &HopEdit) -> Option<Block> {
     if block.block_type == BlockType::PREVIOUS_HOP {
@@ -204,7 +210,8 @@ fn forwarded_block(block: &Block, edit: &HopEdit) -> Option<Block> {
     }
     if block.block_type == BlockType::CUSTODY_OR_AGE {
         // The number was the custodian's before.
-        return edit.custodian.is_none().then(|| block.clone());
+        let stays = edit.custodian.is_none() && takes_custody_ids(edit);
+        return stays.then(|| block.clone());
     }
     if block.is_supported() || edit.unsupported == UnsupportedBlocks::Keep {
         return Some(block.clone());

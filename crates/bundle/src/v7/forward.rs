@@ -8,6 +8,7 @@ use crate::builder::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
 use crate::cbor::{write_byte_string_head, write_indefinite_array, write_unsigned};
 use crate::crc::{CrcType, append_crc};
 use crate::eid::{EndpointId, NodeId};
+use crate::gateway::AgeDialect;
 use crate::header::{Header, PayloadHead};
 use crate::id::FragmentRange;
 use crate::mutant::{Mutant, planted};
@@ -57,6 +58,8 @@ pub struct HopEdit {
     pub payload_crc: ForwardedPayloadCrc,
     /// The custodian of a bundle of version 6, where it is another than before (RFC 5050 5.10.1).
     pub custodian: Option<Custodian>,
+    /// The block that the next hop takes for the age of a bundle of version 6: one that takes type 10 for it gets no custody ID.
+    pub age_dialect: AgeDialect,
 }
 
 /// A new custodian of a bundle of version 6.

@@ -117,12 +117,12 @@ pub enum Link {
     Add {
         /// Its name
         name: String,
-        /// The neighbour's address: host, or host:port
-        address: String,
+        /// The neighbour's address: host, or host:port; a link like one of protocol "bibe" has none
+        address: Option<String>,
         /// The link of which it gets the protocol and all other settings; it may be one with enabled = false
         #[arg(long, value_name = "LINK")]
         like: String,
-        /// The only neighbour allowed there; UDP needs it
+        /// The only neighbour allowed there; UDP, STCP, MTCP and BIBE need it
         #[arg(long, value_name = "NODE")]
         peer: Option<String>,
     },
@@ -154,7 +154,9 @@ impl Link {
             } => {
                 let body = json!({"name": name, "address": address, "like": like, "peer": peer});
                 let answer = admin.act(&Method::POST, "/v1/links", Some(&body))?;
-                (answer, format!("link {name} leads to {address}"))
+                let to = address.as_ref().or(peer.as_ref());
+                let to = to.map_or("its peer", String::as_str);
+                (answer, format!("link {name} leads to {to}"))
             }
             Self::Del { name } => {
                 let path = format!("/v1/links/{}", path_segment(name));

@@ -2,7 +2,7 @@
 
 use dhow_bundle::{NodeId, Now};
 use dhow_node::Node;
-use dhow_node::driver::OperatorCommand;
+use dhow_node::driver::{OperatorCommand, OperatorRefusal};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::{Core, Outcome};
@@ -27,7 +27,7 @@ enum Ask {
 pub struct NewLink {
     /// Its name.
     pub name: String,
-    /// Host name or address, without brackets.
+    /// Host name or address, without brackets; empty for none.
     pub host: String,
     /// TCP or UDP port.
     pub port: u16,
@@ -128,9 +128,11 @@ async fn add_link(core: &Core, links: &DialTable, link: NewLink) -> Option<Outco
         like,
         peer,
     } = link;
-    let is_listed = core
-        .link_named(&like)
-        .is_some_and(|like| links.add_like(like, host, port));
+    let template = core.link_named(&like);
+    if host.is_empty() && template.is_some_and(|like| links.has_address(like)) {
+        return Some(Err(OperatorRefusal::NoAddress(like)));
+    }
+    let is_listed = template.is_some_and(|like| links.add_like(like, host, port));
     let (answer, answered) = oneshot::channel();
     let command = OperatorCommand::LinkAdd {
         name: name.clone(),

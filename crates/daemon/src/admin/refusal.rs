@@ -66,6 +66,9 @@ impl From<OperatorRefusal> for Refusal {
                 StatusCode::BAD_REQUEST,
                 "say its node ID, with --peer or as \"peer\"",
             ),
+            OperatorRefusal::NoAddress(_) => {
+                (StatusCode::BAD_REQUEST, "say where it leads, as host:4556")
+            }
             OperatorRefusal::LinkConfigured(_) => (
                 StatusCode::CONFLICT,
                 "take it out of the node file; `dhow link down` takes it down",

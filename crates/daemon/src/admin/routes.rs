@@ -251,7 +251,8 @@ async fn change_link(
 #[serde(deny_unknown_fields)]
 struct LinkBody {
     name: String,
-    address: String,
+    #[serde(default)]
+    address: Option<String>,
     like: String,
     #[serde(default)]
     peer: Option<String>,
@@ -274,13 +275,15 @@ impl LinkBody {
                 "1 to 64 letters, digits, '-', '_' and '.', as \"gamma\"",
             ));
         }
-        let Some((host, port)) = split_address(&self.address) else {
-            let why = format!("'{}' is no address", self.address);
-            return Err(bad(
-                why,
-                "addresses look like host:4556 or [2001:db8::1]:4556",
-            ));
+        let place = match &self.address {
+            Some(address) => split_address(address).ok_or_else(|| {
+                let hint = "addresses look like host:4556 or [2001:db8::1]:4556";
+                bad(format!("'{address}' is no address"), hint)
+            })?,
+            // Some links have none.
+            None => (String::new(), 0),
         };
+        let (host, port) = place;
         let peer = self.peer.as_ref().map(|text| {
             let why = || format!("'{text}' is no node ID");
             let hint = "node IDs look like ipn:4.0 or dtn://delta/";

@@ -91,6 +91,16 @@ impl Effective {
                 let keepalive = format!("{}s", link.policy.keepalive_s);
                 self.put("link", number, "keepalive", keepalive);
             }
+            if let Protocol::Bibe(policy) = link.protocol {
+                self.put("link", number, "dialect", policy.dialect.name());
+                self.put("link", number, "custody", policy.custody);
+                for (key, ms) in [
+                    ("latency", policy.latency_ms),
+                    ("signal_delay", policy.delay_ms),
+                ] {
+                    self.put("link", number, key, format!("{ms}ms"));
+                }
+            }
             if let Some(on_sent) = link.protocol.on_sent() {
                 self.put("link", number, "on_sent", on_sent.name());
             }

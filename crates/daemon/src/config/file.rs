@@ -420,7 +420,17 @@ fn read_link(
     tls: Option<&TlsSettings>,
     memory: &Memory,
 ) -> Result<(LinkConfig, DialSettings), FileError> {
-    let (host, port) = read_address(document, entries, "address")?;
+    let (host, port) = match transport_of(entries) {
+        Transport::Bundles => (String::new(), 0),
+        Transport::Tcp | Transport::Udp if entries.has("address") => {
+            read_address(document, entries, "address")?
+        }
+        Transport::Tcp | Transport::Udp => {
+            return Err(document
+                .fault(entries.line(), "[[link]] lacks 'address'")
+                .with_hint("for example: address = \"192.0.2.3:4556\""));
+        }
+    };
     let backoff_min_ms = millis(entries.duration("backoff_min"));
     let backoff_max_ms = millis(entries.duration("backoff_max"));
     if backoff_min_ms == 0 || backoff_max_ms < backoff_min_ms {

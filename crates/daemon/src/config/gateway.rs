@@ -17,7 +17,7 @@ pub(super) const AGE_DIALECT: Key = with_default(
     "age_dialect",
     Kind::Choice(&["type20", "type10"]),
     "\"type20\"",
-    "The type of the block that tells the age of bundles which leave translated into version 6: 20 for ION, HDTN and DTNME, 10 for IBR-DTN and DTN2.",
+    "The type of the block that tells the age of bundles which leave translated into version 6: 20 for ION, HDTN and DTNME, 10 for IBR-DTN and DTN2. With type 10 bundles of version 6 leave without custody ID, which is of that type too.",
 );
 
 /// Both, as a listener or link has them.

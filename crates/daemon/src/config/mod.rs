@@ -7,7 +7,8 @@
 //! This room never opens a socket; [`NodeFile::parse`] reads no file, and [`NodeFile::check_named_files`] those that the node file names.
 
 pub mod address;
-pub mod commented;
+pub mod bibe;
+mod commented;
 mod contacts;
 mod custody;
 pub mod effective;

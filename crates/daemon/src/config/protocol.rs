@@ -5,6 +5,7 @@ use dhow_document::schema::Section;
 use dhow_document::{Document, Entries, FileError};
 use dhow_node::config::SessionPolicy;
 
+use super::bibe::read_bibe;
 use super::schema::SECTIONS;
 
 /// The interval of keep-alives where the file says nothing, seconds: that of ION and DTNME.
@@ -79,8 +80,39 @@ const STCP_LISTENER_KEYS: &[&str] = &[
     "accept_sources",
 ];
 
+/// Keys that a link may have that carries bundles in others: it has no connection.
+const BIBE_LINK_KEYS: &[&str] = &[
+    "name",
+    "protocol",
+    "peer",
+    "dialect",
+    "custody",
+    "latency",
+    "signal_delay",
+    "enabled",
+    "dial",
+    "window",
+    "window_bundles",
+    "reading",
+    "strip_checksum",
+    "bundle_versions",
+    "age_dialect",
+    "order",
+    "accept_relayed",
+    "relay",
+    "accept_sources",
+];
+
 /// Keys that links of TCPCL do not have.
-const OTHERS_KEYS: &[&str] = &["mtu", "rate", "on_sent"];
+const OTHERS_KEYS: &[&str] = &[
+    "mtu",
+    "rate",
+    "on_sent",
+    "dialect",
+    "custody",
+    "latency",
+    "signal_delay",
+];
 
 /// The convergence layer of a section of links or listeners, with default settings.
 pub(super) fn protocol_of(entries: &Entries) -> Protocol {
@@ -112,6 +144,8 @@ fn keys_with(section: &str, protocol: Protocol) -> Option<&'static [&'static str
         (Protocol::Udp(_), _) => Some(UDP_LISTENER_KEYS),
         (Protocol::Stcp(_), "link") => Some(STCP_LINK_KEYS),
         (Protocol::Stcp(_), _) => Some(STCP_LISTENER_KEYS),
+        // Nobody listens: no listener has it.
+        (Protocol::Bibe(_), _) => Some(BIBE_LINK_KEYS),
         // No file names it.
         (Protocol::Program, _) => None,
     }
@@ -139,10 +173,13 @@ pub(super) fn check_keys(document: &Document<'_>) -> Result<(), FileError> {
             let name = protocol.name();
             let what = match (protocol, key) {
                 (Protocol::Udp(_), _) => format!("'{key}' means nothing over UDP"),
-                (Protocol::Stcp(_), _) => {
+                (Protocol::Stcp(_) | Protocol::Bibe(_), _) => {
                     format!("'{key}' means nothing with protocol = \"{name}\"")
                 }
                 (_, "on_sent") => format!("'{key}' means nothing where peers acknowledge"),
+                (_, "dialect" | "custody" | "latency" | "signal_delay") => {
+                    format!("'{key}' means nothing without protocol = \"bibe\"")
+                }
                 _ => format!("'{key}' means nothing without UDP"),
             };
             let hint = match keys_with(section, protocol) {
@@ -150,6 +187,9 @@ pub(super) fn check_keys(document: &Document<'_>) -> Result<(), FileError> {
                     let keys = keys.iter().filter(|key| has_key(protocol, key)).copied();
                     let keys: Vec<&str> = keys.collect();
                     format!("with protocol = \"{name}\" there are: {}", keys.join(", "))
+                }
+                None if BIBE_LINK_KEYS.contains(&key) => {
+                    "remove it, or write protocol = \"bibe\"".to_owned()
                 }
                 None => "remove it, or write protocol = \"udp\"".to_owned(),
             };
@@ -199,6 +239,7 @@ pub(super) fn read_protocol(
             on_sent: on_sent(entries, usual.on_sent),
             ..usual
         }),
+        Protocol::Bibe(_) => Protocol::Bibe(read_bibe(entries)),
         protocol => protocol,
     })
 }

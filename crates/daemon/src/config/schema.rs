@@ -1,5 +1,6 @@
 //! The schema of the node file: every section and key, once.
 
+use super::bibe;
 use super::contacts::{CONTACT, CONTACT_PLAN};
 use super::custody::SECTION as CUSTODY;
 use super::external::{NAME as PROGRAM_NAME, ROUTERS, SECTION as EXTERNAL};
@@ -407,11 +408,12 @@ pub const SECTIONS: &[Section] = &[
                     "protocol",
                     Kind::Choice(Protocol::NAMES),
                     "\"tcpcl\"",
-                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it. \"udp\" sends datagrams (RFC 7122, docs/udpcl.md): nothing is acknowledged, and bundles may be lost. So with \"stcp\", STCP as ION, HDTN and DTNME have it, \"stcp-draft\", its draft's form, and \"mtcp\", which send bundles one after the other over TCP (docs/stcp.md) and take none.",
+                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it. \"udp\" sends datagrams (RFC 7122, docs/udpcl.md): nothing is acknowledged, and bundles may be lost. So with \"stcp\", STCP as ION, HDTN and DTNME have it, \"stcp-draft\", its draft's form, and \"mtcp\", which send bundles one after the other over TCP (docs/stcp.md) and take none. \"bibe\" needs no address: bundles leave in others, which take their own way to the 'peer' (draft-ietf-dtn-bibect-03, docs/bibe.md).",
                 ),
-                required(
+                key(
                     "address",
                     Kind::Text,
+                    Absent::Means("refused unless protocol is \"bibe\""),
                     "\"192.0.2.3:4556\"",
                     "Host (a name is resolved at every attempt) and port; without a port 4556.",
                 ),
@@ -479,6 +481,7 @@ pub const SECTIONS: &[Section] = &[
                     "A connection over which nothing comes for this long, whole seconds from 1s, is probed every second (TCP keepalive, some 100 octets); when that is not answered the link is dialled anew beside it; 0 for never.",
                 ),
             ],
+            bibe::KEYS,
             POLICY,
         ],
     },

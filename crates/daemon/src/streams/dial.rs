@@ -90,6 +90,13 @@ impl DialTable {
         Self(Rc::new(RefCell::new(links)))
     }
 
+    /// Whether a link is like one that has an address.
+    #[must_use]
+    pub fn has_address(&self, link: LinkId) -> bool {
+        let settings = self.get(link);
+        settings.is_none_or(|it| it.transport != Transport::Bundles)
+    }
+
     fn get(&self, LinkId(link): LinkId) -> Option<DialSettings> {
         let at = usize::try_from(link).ok()?;
         self.0.borrow().get(at).cloned()
@@ -180,6 +187,8 @@ async fn dial(
     let begun = match settings.transport {
         Transport::Tcp => connect_for(&core, link, &settings, &means).await,
         Transport::Udp => converse_for(&core, link, &settings, &means).await,
+        // The node has no connection dialled.
+        Transport::Bundles => Ok(()),
     };
     match begun {
         Ok(()) => drop(failures.borrow_mut().remove(&link)),

@@ -1,5 +1,5 @@
 //! The convergence layer that speaks with a neighbour: a session over an octet stream, a connection in one direction, a link over
-//! datagrams, or a program.
+//! datagrams, bundles in others, or a program.
 
 use alloc::boxed::Box;
 
@@ -13,6 +13,7 @@ use dhow_link::tcpcl::{Session, Version};
 use dhow_link::{Batch, DatagramLink, Gather, StreamSession};
 
 use crate::adjacencies::datagrams::Datagrams;
+use crate::adjacencies::tunnel::Tunnel;
 use crate::config::{OnSent, Protocol, UdpPolicy};
 use crate::view::DatagramCounts;
 
@@ -21,6 +22,7 @@ pub(crate) enum Layer {
     Stream(Box<Session>),
     OneWay(Box<OneWay>),
     Datagrams(Box<Datagrams>),
+    Bundles(Box<Tunnel>),
     /// A program leads there.
     Program(Box<external::Session>),
 }
@@ -36,16 +38,28 @@ impl Layer {
     pub(crate) const fn session(&self) -> Option<&Session> {
         match self {
             Self::Stream(session) => Some(session),
-            Self::OneWay(_) | Self::Datagrams(_) | Self::Program(_) => None,
+            Self::OneWay(_) | Self::Datagrams(_) | Self::Bundles(_) | Self::Program(_) => None,
         }
     }
 
     /// The link over datagrams, where it is one.
     pub(crate) const fn datagrams(&mut self) -> Option<&mut Datagrams> {
         match self {
-            Self::Stream(_) | Self::OneWay(_) | Self::Program(_) => None,
+            Self::Stream(_) | Self::OneWay(_) | Self::Bundles(_) | Self::Program(_) => None,
             Self::Datagrams(link) => Some(link),
         }
+    }
+
+    /// The tunnel, where it is one.
+    pub(crate) const fn tunnel(&mut self) -> Option<&mut Tunnel> {
+        match self {
+            Self::Bundles(tunnel) => Some(tunnel),
+            Self::Stream(_) | Self::OneWay(_) | Self::Datagrams(_) | Self::Program(_) => None,
+        }
+    }
+
+    pub(crate) const fn is_tunnel(&self) -> bool {
+        matches!(self, Self::Bundles(_))
     }
 
     pub(crate) const fn is_datagrams(&self) -> bool {
@@ -61,6 +75,7 @@ impl Layer {
             },
             Self::OneWay(it) => Protocol::framed(it.session.framing()),
             Self::Datagrams(_) => Protocol::Udp(UdpPolicy::default()),
+            Self::Bundles(tunnel) => Protocol::Bibe(*tunnel.policy()),
             Self::Program(_) => Protocol::Program,
         }
     }
@@ -78,7 +93,7 @@ impl Layer {
     /// True where bundles stay when they have left, since nobody acknowledges them.
     pub(crate) fn keeps_sent(&self) -> bool {
         match self {
-            Self::Stream(_) | Self::Program(_) => false,
+            Self::Stream(_) | Self::Bundles(_) | Self::Program(_) => false,
             Self::OneWay(it) => it.on_sent == OnSent::Keep,
             Self::Datagrams(link) => link.on_sent() == OnSent::Keep,
         }
@@ -90,7 +105,7 @@ impl Layer {
             Self::Stream(session) => session.handle_octets(now, octets),
             Self::OneWay(it) => it.session.handle_octets(now, octets),
             Self::Program(session) => session.handle_octets(now, octets),
-            Self::Datagrams(_) => {}
+            Self::Datagrams(_) | Self::Bundles(_) => {}
         }
     }
 
@@ -100,6 +115,7 @@ impl Layer {
             Self::OneWay(it) => it.session.handle_command(now, command),
             Self::Program(session) => session.handle_command(now, command),
             Self::Datagrams(link) => link.handle_command(now, command),
+            Self::Bundles(tunnel) => tunnel.handle_command(command),
         }
     }
 
@@ -109,6 +125,7 @@ impl Layer {
             Self::OneWay(it) => it.session.handle_timeout(now),
             Self::Program(session) => session.handle_timeout(now),
             Self::Datagrams(link) => link.handle_timeout(now),
+            Self::Bundles(_) => {}
         }
     }
 
@@ -118,7 +135,7 @@ impl Layer {
             Self::Stream(session) => session.poll_octets(now, limit, out),
             Self::OneWay(it) => it.session.poll_octets(now, limit, out),
             Self::Program(session) => session.poll_octets(now, limit, out),
-            Self::Datagrams(_) => {}
+            Self::Datagrams(_) | Self::Bundles(_) => {}
         }
     }
 
@@ -135,6 +152,7 @@ impl Layer {
             Self::OneWay(it) => it.session.poll_event(),
             Self::Program(session) => session.poll_event(),
             Self::Datagrams(link) => link.poll_event(),
+            Self::Bundles(tunnel) => tunnel.poll_event(),
         }
     }
 
@@ -144,6 +162,7 @@ impl Layer {
             Self::OneWay(it) => it.session.poll_timeout(),
             Self::Program(session) => session.poll_timeout(),
             Self::Datagrams(link) => link.link().poll_timeout(),
+            Self::Bundles(_) => None,
         }
     }
 
@@ -154,6 +173,7 @@ impl Layer {
             Self::OneWay(it) => it.session.wants_octets(),
             Self::Program(session) => session.wants_octets(),
             Self::Datagrams(link) => link.link().wants_datagrams(),
+            Self::Bundles(_) => true,
         }
     }
 
@@ -164,6 +184,7 @@ impl Layer {
             Self::OneWay(it) => it.session.may_have_octets(),
             Self::Program(session) => session.may_have_octets(),
             Self::Datagrams(_) => true,
+            Self::Bundles(_) => false,
         }
     }
 
@@ -174,6 +195,7 @@ impl Layer {
             Self::OneWay(it) => it.session.queued_octets(),
             Self::Program(session) => session.queued_octets(),
             Self::Datagrams(link) => link.link().queued_octets(),
+            Self::Bundles(_) => 0,
         }
     }
 
@@ -185,7 +207,7 @@ impl Layer {
     /// The counts of a link over datagrams, where it is one.
     pub(crate) fn datagram_counts(&self) -> Option<DatagramCounts> {
         match self {
-            Self::Stream(_) | Self::OneWay(_) | Self::Program(_) => None,
+            Self::Stream(_) | Self::OneWay(_) | Self::Bundles(_) | Self::Program(_) => None,
             Self::Datagrams(link) => Some(link.counts()),
         }
     }
@@ -193,7 +215,7 @@ impl Layer {
     /// Octets that came before others and wait for them.
     pub(crate) fn early_octets(&self) -> u64 {
         match self {
-            Self::Stream(_) | Self::OneWay(_) | Self::Program(_) => 0,
+            Self::Stream(_) | Self::OneWay(_) | Self::Bundles(_) | Self::Program(_) => 0,
             Self::Datagrams(link) => link.early_octets(),
         }
     }

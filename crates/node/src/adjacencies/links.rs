@@ -11,7 +11,9 @@ use dhow_link::stream::{DownReason, TerminateReason};
 use dhow_link::tcpcl::Version;
 
 use crate::adjacencies::session_id::SessionId;
-use crate::config::{DialTime, Enabled, LinkConfig, Protocol, StcpPolicy, Tls, UdpPolicy};
+use crate::config::{
+    BibePolicy, DialTime, Enabled, LinkConfig, Protocol, StcpPolicy, Tls, UdpPolicy,
+};
 use crate::driver::Carrier;
 use crate::view::LinkOrigin;
 
@@ -46,6 +48,7 @@ pub(crate) enum Tongue {
     Tcpcl(Version),
     Udp(UdpPolicy),
     Stcp(StcpPolicy),
+    Bibe(BibePolicy),
 }
 
 /// One link.
@@ -81,7 +84,7 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn new(mut config: LinkConfig) -> Self {
         let enabled = config.enabled;
-        if config.protocol.transport() == Transport::Udp {
+        if config.protocol.transport() != Transport::Tcp {
             config.sessions = 1;
         }
         let contact = match config.dial {
@@ -234,6 +237,7 @@ impl Link {
             }
             Protocol::Udp(policy) => return Tongue::Udp(policy),
             Protocol::Stcp(policy) => return Tongue::Stcp(policy),
+            Protocol::Bibe(policy) => return Tongue::Bibe(policy),
         };
         Tongue::Tcpcl(if is_3 { Version::V3 } else { Version::V4 })
     }
@@ -331,6 +335,11 @@ impl Link {
         let smallest = self.config.backoff_min_ms.max(1);
         Duration::from_millis(self.config.backoff_max_ms.max(smallest))
     }
+}
+
+/// Whether a link carries bundles in others.
+pub(crate) fn is_tunnel(config: &LinkConfig) -> bool {
+    config.protocol.transport() == Transport::Bundles
 }
 
 /// Why a connection ended on which this node spoke a version, as the operator of its link is told.

@@ -12,6 +12,8 @@ pub(crate) mod paths;
 pub(crate) mod probing;
 pub(crate) mod session_id;
 pub(crate) mod transfer_mru;
+pub(crate) mod tunnel;
+pub(crate) mod tunnels;
 pub(crate) mod window;
 
 use crate::adjacencies::layer::Layer;
@@ -72,6 +74,8 @@ pub(crate) struct Adjacencies {
     contacts_due: Option<Instant>,
     /// Octets of datagrams that came before others and wait for them.
     early_octets: u64,
+    has_tunnels: bool,
+    tunnels_begun: u64,
 }
 
 impl Adjacencies {
@@ -297,6 +301,8 @@ impl Adjacencies {
             idle_paths: IdlePaths::Asked,
             contacts_due: planned::first_look(&config.links),
             early_octets: 0,
+            has_tunnels: config.links.iter().any(links::is_tunnel),
+            tunnels_begun: 0,
         }
     }
 
@@ -328,6 +334,12 @@ impl Adjacencies {
     pub(crate) fn session_keeps_sent(&self, session: SessionId) -> bool {
         let neighbour = self.neighbours.get(&session);
         neighbour.is_some_and(|it| it.session.keeps_sent()) && !planted(Mutant::KeptIsForgotten)
+    }
+
+    /// Whether the neighbour of a session says that it has a bundle.
+    pub(crate) fn session_acknowledges(&self, session: SessionId) -> bool {
+        let neighbour = self.neighbours.get(&session);
+        neighbour.is_some_and(|it| it.session.acknowledges())
     }
 
     /// The fate of a transfer matters no more.
@@ -531,16 +543,19 @@ impl Adjacencies {
         if config.dial == DialTime::Contacts {
             self.contacts_due = Some(Instant::START);
         }
+        self.has_tunnels |= links::is_tunnel(&config);
         let mut link = Link::new(config);
         link.origin = LinkOrigin::Added;
         self.links.push(link);
         Ok(LinkId(id))
     }
 
-    /// A link that was added is shown no more.
-    pub(crate) fn forget_link(&mut self, id: LinkId) {
-        if let Some(link) = self.link_mut(id) {
-            link.is_deleted = true;
-        }
+    /// A link that was added is shown no more. The peer of a tunnel that has none any more.
+    pub(crate) fn forget_link(&mut self, id: LinkId) -> Option<NodeId> {
+        let link = self.link_mut(id)?;
+        link.is_deleted = true;
+        let is_tunnel = links::is_tunnel(&link.config);
+        let peer = link.config.policy.peer.clone().filter(|_| is_tunnel)?;
+        (self.tunnel_with(peer.endpoint()).is_none()).then_some(peer)
     }
 }

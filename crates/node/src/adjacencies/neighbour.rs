@@ -378,9 +378,21 @@ impl Neighbour {
     }
 
     /// True when another session is wanted should this one's path be lost: this node dialled it, or has bundles
-    /// under way on it. A link over datagrams has no connection that could be replaced.
+    /// under way on it. A link over datagrams and a tunnel have no connection that could be replaced.
     pub(crate) fn needs_path(&self) -> bool {
-        !self.session.is_datagrams() && (self.link.is_some() || self.in_flight > 0)
+        !self.session.is_datagrams()
+            && !self.session.is_tunnel()
+            && (self.link.is_some() || self.in_flight > 0)
+    }
+
+    /// Encapsulating bundles that came and are not settled.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn outers(&self) -> impl Iterator<Item = dhow_bundle::storage::BundleKey> {
+        let tunnel = match &self.session {
+            Layer::Bundles(tunnel) => Some(tunnel.outers()),
+            _ => None,
+        };
+        tunnel.into_iter().flatten()
     }
 
     /// The octets of a failed transfer that were acknowledged stay at the receiver, in both directions.

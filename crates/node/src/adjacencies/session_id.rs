@@ -2,8 +2,11 @@
 
 use crate::driver::StreamId;
 
+/// The numbers of tunnels, of which no driver knows, are from this one on.
+const TUNNELS: u64 = 1 << 63;
+
 /// A session with a neighbour, or a conversation with it by datagrams. It begins with its connection or conversation, of which it has
-/// the number: a driver uses none twice.
+/// the number: a driver uses none twice. A tunnel has a number of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SessionId(u64);
 
@@ -14,7 +17,22 @@ impl SessionId {
         Self(number)
     }
 
-    /// Its connection or conversation, as the driver knows it.
+    /// The tunnel of a number.
+    pub(crate) const fn of_tunnel(number: u64) -> Self {
+        Self(TUNNELS | number)
+    }
+
+    /// The next number.
+    pub(crate) const fn following(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// Whether it is a tunnel.
+    pub(crate) const fn is_tunnel(self) -> bool {
+        self.0 >= TUNNELS
+    }
+
+    /// Its connection or conversation, as the driver knows it, which knows none of a tunnel.
     #[inline]
     pub(crate) const fn stream(self) -> StreamId {
         StreamId(self.0)

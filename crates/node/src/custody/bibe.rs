@@ -152,6 +152,11 @@ impl Peers {
         Some(given)
     }
 
+    /// Whether a signal for a bundle is waited for.
+    pub(super) fn is_sent_bundle(&self, key: BundleKey) -> bool {
+        self.transmissions.contains_key(&key)
+    }
+
     /// No signal for a bundle is waited for any more; whether one was.
     pub(super) fn forget(&mut self, key: BundleKey) -> bool {
         let Some((peer, id)) = self.transmissions.remove(&key) else {

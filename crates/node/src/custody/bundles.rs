@@ -41,7 +41,7 @@ pub(super) struct Bundles {
     entries: BTreeMap<BundleKey, Entry>,
     /// The bundle of each custody ID.
     keys: BTreeMap<u64, BundleKey>,
-    /// IDs under which a bundle was sent, as far as is known: signals may name them.
+    /// IDs under which a bundle was sent, or is being sent, as far as is known: signals may name them.
     sent: BTreeSet<u64>,
     deadlines: BTreeSet<(Instant, BundleKey)>,
     /// Bundles whose note has changed.
@@ -134,6 +134,15 @@ impl Bundles {
         let owed = self.take_owed(key);
         self.forget(key);
         Ok(owed)
+    }
+
+    /// A bundle is being sent: a signal may name it from now on, also before the transfer is over.
+    pub(super) fn leaves(&mut self, key: BundleKey) {
+        if let Some(entry) = self.entries.get(&key)
+            && entry.state != CustodyState::Requested
+        {
+            self.sent.insert(entry.id);
+        }
     }
 
     /// A bundle was sent, and a signal may take so long.
@@ -307,7 +316,9 @@ impl Bundles {
             let awaits = entry.state == CustodyState::AwaitingSignal;
             assert_eq!(entry.deadline.is_some(), awaits, "a timer runs for {key:?}");
             let was_sent = awaits || entry.state == CustodyState::AwaitingForward;
-            assert_eq!(self.sent.contains(&entry.id), was_sent);
+            let may_be_named = self.sent.contains(&entry.id);
+            assert!(may_be_named || !was_sent);
+            assert!(!may_be_named || entry.state != CustodyState::Requested);
             if let Some(deadline) = entry.deadline {
                 assert!(self.deadlines.contains(&(deadline, *key)));
                 deadlines += 1;

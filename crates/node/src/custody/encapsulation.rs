@@ -42,6 +42,12 @@ impl Custody {
         (self.peers).send(&mut self.reservation, now, peer, key, wait)
     }
 
+    /// Whether a signal of a peer is waited for about a bundle.
+    #[must_use]
+    pub fn is_encapsulated(&self, key: BundleKey) -> bool {
+        self.peers.is_sent_bundle(key)
+    }
+
     /// The payload of a custody signal of a peer came; [`Self::poll_outcome`] says what it means for each bundle.
     ///
     /// # Errors

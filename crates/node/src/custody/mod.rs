@@ -6,7 +6,7 @@
 //! Encapsulation has instead, and `note.rs` what outlasts a restart.
 //!
 //! A bundle of version 6 passes through [`Custody::handle_request`] as it comes in, [`Custody::handle_accepted`] once it is durable,
-//! [`Custody::handle_sent`] as it leaves, and comes out of [`Custody::poll_outcome`] by a signal or its timer. With Bundle-in-Bundle
+//! [`Custody::handle_leaving`] as it leaves, [`Custody::handle_sent`] once it has left, and comes out of [`Custody::poll_outcome`] by a signal or its timer. With Bundle-in-Bundle
 //! Encapsulation each hop is a transmission of its own ([`Custody::handle_encapsulated`]), and what came is signalled ([`Custody::handle_bpdu`]): a
 //! restart forgets both, since a peer that hears nothing sends again, and one that counts from 1 after its own restart must not hear of
 //! transmissions before it.
@@ -248,6 +248,11 @@ impl Custody {
     ) {
         let owed = self.owed.owe(now, custodian, disposition, settles);
         self.counters.signals_dropped += u64::from(owed.is_err());
+    }
+
+    /// A bundle that this node is custodian of begins to leave. A signal may overtake the acknowledgment of the transfer, on another session, and counts.
+    pub fn handle_leaving(&mut self, key: BundleKey) {
+        self.bundles.leaves(key);
     }
 
     /// A bundle that this node is custodian of was sent, and its signal is to be here after a round trip of so long, in which the next custodian may

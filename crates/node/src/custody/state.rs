@@ -23,7 +23,8 @@
 //!               +----------+                                             |
 //!               | Released |<--------------------------------------------'
 //!               +----------+
-//!                 ^ delivered, deleted or expired: from Requested, Accepted, AwaitingSignal, AwaitingForward
+//!                 ^ delivered, deleted or expired: from Requested, Accepted, AwaitingSignal, AwaitingForward;
+//!                   a hop has it of what is just being sent: from Accepted, and AwaitingForward follows it where the hop refuses custody
 //! ```
 //!
 //! A bundle in None, Released or Refused has no entry: nothing here retains it.
@@ -35,7 +36,7 @@ pub enum CustodyState {
     None,
     /// This node is to take custody, and the bundle is not durable here yet.
     Requested,
-    /// Custody is this node's, and the bundle was not sent yet.
+    /// Custody is this node's, and all of the bundle was not sent yet. It may be on its way: a signal may overtake the acknowledgment of the transfer.
     Accepted,
     /// It was sent; a custody signal is expected, and a timer runs.
     AwaitingSignal,
@@ -81,8 +82,8 @@ impl CustodyState {
             (S::None, T::Recovered) => S::AwaitingForward,
             (S::Requested, T::Stored) => S::Accepted,
             (S::Accepted | S::AwaitingSignal | S::AwaitingForward, T::Sent) => S::AwaitingSignal,
-            (S::AwaitingSignal | S::AwaitingForward, T::TakenThere) => S::Released,
-            (S::AwaitingSignal | S::AwaitingForward, T::RefusedThere)
+            (S::Accepted | S::AwaitingSignal | S::AwaitingForward, T::TakenThere) => S::Released,
+            (S::Accepted | S::AwaitingSignal | S::AwaitingForward, T::RefusedThere)
             | (S::AwaitingSignal, T::TimedOut) => S::AwaitingForward,
             (S::Requested | S::Accepted | S::AwaitingSignal | S::AwaitingForward, T::Removed) => {
                 S::Released

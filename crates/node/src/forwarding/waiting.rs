@@ -15,7 +15,7 @@ use crate::held::retention::Trigger;
 use crate::local::Locality;
 use crate::outbox::Outbox;
 use crate::routing::Hop;
-use crate::sending::must_not_fragment;
+use crate::sending::{is_record, must_not_fragment};
 use alloc::vec::Vec;
 use dhow_bundle::Instant;
 use dhow_bundle::mutant::Mutant;
@@ -50,7 +50,9 @@ impl Forwarding {
             return;
         };
         let (destination, queue, place) = (entry.destination(), queue(entry), place(entry));
-        let is_barred_somewhere = must_not_fragment(entry.flags()) || entry.is_untranslatable();
+        let is_barred_somewhere = must_not_fragment(entry.flags())
+            || entry.is_untranslatable()
+            || adjacencies.has_tunnels() && is_record(entry.flags());
         let bars = (entry.previous(), is_barred_somewhere);
         let is_own = held.endpoints().locality(destination) != Locality::Remote;
         if !is_own && self.spread(held, adjacencies, key) {

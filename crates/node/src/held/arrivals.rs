@@ -36,6 +36,11 @@ pub(crate) enum Origin {
     },
     /// The node itself.
     Own,
+    /// The node itself: it encapsulates the bundle of a transfer through a tunnel.
+    Encapsulating {
+        session: SessionId,
+        transfer: TransferId,
+    },
     /// A bundle that is coming in, of which it is a part.
     ReactiveFragment,
 }
@@ -46,7 +51,7 @@ impl Origin {
         match self {
             Self::Neighbour { session, .. } => Some(session.stream()),
             Self::Client { stream, .. } => Some(stream),
-            Self::Own | Self::ReactiveFragment => None,
+            Self::Own | Self::Encapsulating { .. } | Self::ReactiveFragment => None,
         }
     }
 }

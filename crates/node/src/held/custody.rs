@@ -1,18 +1,21 @@
 //! Custody of the bundles held: which of them have it, what a restart found of it, and the signals on their way into the store.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::gateway::identity;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS, StoreCommand, StoredBundle};
 use dhow_bundle::v6::{self, BundleFlags};
 use dhow_bundle::v7::forward::Custodian as NewCustodian;
-use dhow_bundle::{EndpointId, FragmentRange, Header, Instant, Version};
+use dhow_bundle::{EndpointId, FragmentRange, Header, Instant, NodeId, Version};
 
-use crate::config::{Config, CustodyPolicy, Enabled};
-use crate::custody::{AggregationLimits, Custodian, Custody, CustodyState, IdRuns, Retransmission};
+use crate::config::{Config, CustodyPolicy, Enabled, LinkConfig, Protocol};
+use crate::custody::{
+    AggregationLimits, BibePeer, Custodian, Custody, CustodyState, IdRuns, Retransmission,
+};
 use crate::held::Held;
 use crate::held::bundles::Entry;
 use crate::memory::tree_octets;
@@ -34,6 +37,8 @@ pub(crate) struct HeldCustody {
     signals: BTreeMap<BundleKey, IdRuns>,
     /// Bundles that leave in fragments, and the ranges of the whole payload of which others have custody, by their first octet.
     cut: BTreeMap<BundleKey, BTreeMap<u64, u64>>,
+    /// Bundles that others have custody of, while they are leaving once more.
+    released: BTreeSet<BundleKey>,
 }
 
 impl HeldCustody {
@@ -47,14 +52,19 @@ impl HeldCustody {
             floor: Duration::from_millis(policy.retry_ms),
             ..Retransmission::default()
         };
+        let mut custody = Custody::default()
+            .with_aggregation(None, limits)
+            .with_retransmission(retransmission);
+        for link in &config.links {
+            set_peer(&mut custody, link);
+        }
         Self {
-            custody: Custody::default()
-                .with_aggregation(None, limits)
-                .with_retransmission(retransmission),
+            custody,
             policy,
             recalled: Vec::new(),
             signals: BTreeMap::new(),
             cut: BTreeMap::new(),
+            released: BTreeSet::new(),
         }
     }
 
@@ -65,6 +75,7 @@ impl HeldCustody {
             .saturating_add(tree_octets::<(BundleKey, BTreeMap<u64, u64>)>(
                 self.cut.len(),
             ))
+            .saturating_add(tree_octets::<BundleKey>(self.released.len()))
     }
 
     /// Whether this node has custody of a bundle.
@@ -75,10 +86,20 @@ impl HeldCustody {
         )
     }
 
+    /// Whether a bundle in custody left before, and leaves again.
+    pub(crate) fn has_left(&self, key: BundleKey) -> bool {
+        self.custody.state(key) == CustodyState::AwaitingForward
+    }
+
+    /// Whether this node has custody of a bundle, or waits for a signal of the peer that it was sent to in another.
+    pub(crate) fn is_custodian(&self, key: BundleKey) -> bool {
+        self.has(key) || self.custody.is_encapsulated(key)
+    }
+
     /// Whether a signal about a bundle is expected that has left.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn awaits_signal(&self, key: BundleKey) -> bool {
-        self.custody.state(key) == CustodyState::AwaitingSignal
+        self.custody.state(key) == CustodyState::AwaitingSignal || self.custody.is_encapsulated(key)
     }
 
     /// Whether this node has custody of a bundle, or is about to have it.
@@ -109,11 +130,23 @@ impl HeldCustody {
     pub(crate) fn removed(&mut self, key: BundleKey) {
         self.signals.remove(&key);
         self.cut.remove(&key);
+        self.released.remove(&key);
         self.custody.handle_removed(key);
+    }
+
+    /// Another node has custody of a bundle that is leaving once more.
+    pub(crate) fn release_leaving(&mut self, key: BundleKey) {
+        self.released.insert(key);
+    }
+
+    /// Whether another node has custody of a bundle that was leaving once more: nothing retains it here.
+    pub(crate) fn is_released(&self, key: BundleKey) -> bool {
+        self.released.contains(&key)
     }
 
     /// A bundle leaves in fragments, each of which has a signal of its own.
     pub(crate) fn cut(&mut self, key: BundleKey) {
+        self.custody.handle_leaving(key);
         if self.has(key) && self.cut.len() < CUT_BOUND {
             self.cut.entry(key).or_default();
         }
@@ -171,6 +204,9 @@ impl Held {
         let acceptance = self.custody.custody.handle_request(key, custodian);
         let mark = acceptance.and_then(|acceptance| acceptance.given.reserve);
         if let Some(mark) = mark {
+            if planted(Mutant::CustodyIdNotReserved) {
+                return self.custody.custody.confirm_reservation(mark);
+            }
             let reservation = self.creation.reserve_mark(mark);
             out.store(StoreCommand::Reserve {
                 time: reservation.time,
@@ -217,7 +253,8 @@ impl Held {
         let flags = BundleFlags::from_bits(bundle.flags);
         let has_custody = bundle.version == Version::V6.number()
             && flags.contains(BundleFlags::CUSTODY_REQUESTED)
-            && !bundle.note.is_empty();
+            && !bundle.note.is_empty()
+            && !planted(Mutant::CustodyForgottenAtStart);
         if has_custody {
             self.custody.recalled.push((key, bundle.note.clone()));
         }
@@ -262,6 +299,14 @@ impl Held {
             return Some(key);
         }
         let range = id.fragment?;
+        // A node between here and the next custodian may have cut a bundle that left as a whole.
+        let uncut = dhow_bundle::BundleId {
+            fragment: None,
+            ..id.clone()
+        };
+        if let Some(key) = self.find_bundle(&uncut) {
+            self.custody.cut(key);
+        }
         let (key, whole) = self.custody.cut.keys().find_map(|&key| {
             let entry = self.entry(key)?;
             let whole = range_of(entry);
@@ -274,7 +319,15 @@ impl Held {
         if !is_success {
             return Some(key);
         }
-        self.custody.take_range(key, range, whole).then_some(key)
+        let is_whole = self.custody.take_range(key, range, whole);
+        (is_whole || planted(Mutant::CustodyOfFragment)).then_some(key)
+    }
+
+    /// A tunnel's peer is one no more: the bundles whose signal it has not sent.
+    pub(crate) fn forget_peer(&mut self, peer: Option<&NodeId>) -> Vec<BundleKey> {
+        let custody = &mut self.custody.custody;
+        peer.map(|peer| custody.remove_peer(peer.endpoint()))
+            .unwrap_or_default()
     }
 
     /// Custody of bundles of version 6.
@@ -286,6 +339,20 @@ impl Held {
     #[inline]
     pub(crate) fn custody_mut(&mut self) -> &mut HeldCustody {
         &mut self.custody
+    }
+}
+
+/// The peer of a tunnel is known to custody, with its codes.
+pub(crate) fn set_peer(custody: &mut Custody, link: &LinkConfig) {
+    if let (Protocol::Bibe(policy), Some(peer)) = (link.protocol, &link.policy.peer) {
+        let settings = BibePeer {
+            types: policy.dialect.types(),
+            numbering: policy.dialect.numbering(),
+            latency: Duration::from_millis(policy.latency_ms),
+            delay: Duration::from_millis(policy.delay_ms),
+            ..BibePeer::default()
+        };
+        custody.set_peer(peer.endpoint().clone(), settings);
     }
 }
 
@@ -320,13 +387,16 @@ pub(crate) fn custodian_of(header: &Header) -> Option<Custodian> {
         .filter_map(v6::Block::custody_id);
     let number = numbers.next().filter(|(_, of)| *of == endpoint);
     let is_only_one = numbers.next().is_none();
+    let fragment = header.id().fragment;
+    // A node that is no custodian may have cut the bundle that the number means: of a fragment only its own name is sure.
+    let means_this = is_only_one && fragment.is_none();
     Some(Custodian {
         endpoint,
-        id: number.filter(|_| is_only_one).map(|(id, _)| id),
+        id: number.filter(|_| means_this).map(|(id, _)| id),
         subject: v6::admin::Subject {
             source: old.primary.source.clone(),
             creation: old.primary.creation,
-            fragment: header.id().fragment,
+            fragment,
         },
     })
 }

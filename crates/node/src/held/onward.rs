@@ -54,6 +54,7 @@ impl Held {
             fragment,
             payload_crc: adjacencies.payload_crc(session),
             custodian: self.new_custodian(key, header, fragment.is_some()),
+            age_dialect: adjacencies.age_dialect(session),
         }
     }
 

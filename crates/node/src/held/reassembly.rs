@@ -296,19 +296,34 @@ impl Held {
 
     /// Extents of the first octets of a payload.
     pub(crate) fn payload_start(&self, key: BundleKey, octets: usize) -> Vec<Extent> {
-        let mut left = u64::try_from(octets).unwrap_or(u64::MAX);
+        self.payload_part(key, 0, u64::try_from(octets).unwrap_or(u64::MAX))
+    }
+
+    /// Extents of so many octets of a payload from a place on, or of as many as there are.
+    pub(crate) fn payload_part(&self, key: BundleKey, from: u64, octets: u64) -> Vec<Extent> {
+        let (mut skipped, mut left) = (from, octets);
         let mut extents = Vec::new();
         for piece in self.payload_pieces(key) {
             let Piece::Extent(extent) = piece else {
                 continue;
             };
-            let length = extent.length.min(left);
+            let before = extent.length.min(skipped);
+            skipped -= before;
+            let length = (extent.length - before).min(left);
             if length > 0 {
-                extents.push(Extent { length, ..extent });
+                let offset = extent.offset.saturating_add(before);
+                extents.push(Extent { offset, length });
                 left -= length;
             }
         }
         extents
+    }
+
+    /// Octets of the payload of a bundle, or of the whole that fragments make.
+    pub(crate) fn payload_length(&self, key: BundleKey) -> u64 {
+        let pieces = self.payload_pieces(key);
+        let lengths = pieces.iter().map(Piece::length);
+        lengths.fold(0, u64::saturating_add)
     }
 }
 

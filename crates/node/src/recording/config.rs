@@ -6,10 +6,10 @@ use dhow_bundle::cbor::Reader;
 
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
-    Acknowledge, AgeDialect, BundleVersions, Config, CustodyPolicy, DialTime, Enabled,
-    ExternalConfig, ExternalPolicy, ExternalRouting, Framing, LinkConfig, LinkId, ListenerConfig,
-    ListenerId, OnSent, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind,
-    Routing, SendOrder, SessionPolicy, StcpPolicy, Tls, UdpPolicy,
+    Acknowledge, AgeDialect, BibeDialect, BibePolicy, BundleVersions, Config, CustodyPolicy,
+    DialTime, Enabled, ExternalConfig, ExternalPolicy, ExternalRouting, Framing, LinkConfig,
+    LinkId, ListenerConfig, ListenerId, OnSent, PayloadChecksum, Protocol, ReadingPolicy, Reports,
+    Route, RouterKind, Routing, SendOrder, SessionPolicy, StcpPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::Telling;
@@ -43,12 +43,20 @@ structure!(UdpPolicy {
 });
 choice!(Framing { 0 => Stcp {}, 1 => StcpDraft {}, 2 => Mtcp {} });
 structure!(StcpPolicy { framing, on_sent });
+choice!(BibeDialect { 0 => Draft {}, 1 => Ion {}, 2 => Dtnme {}, 3 => Ud3tn {} });
+structure!(BibePolicy {
+    dialect,
+    custody,
+    latency_ms,
+    delay_ms,
+});
 choice!(Protocol {
     0 => Tcpcl4 {},
     1 => Tcpcl3 {},
     2 => Auto {},
     3 => Udp { 0: policy },
     4 => Stcp { 0: policy },
+    5 => Bibe { 0: policy },
     9 => Program {},
 });
 choice!(ReadingPolicy { 0 => Strict {}, 1 => Lenient {} });

@@ -1,4 +1,6 @@
 use std::path::Path;
+
+use dhow_bundle::Version;
 use std::time::Duration;
 
 use super::*;
@@ -160,6 +162,18 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         (
             "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"1kB\"\ncount = 9\nburst = 3\n",
             "s.toml:14: 'burst' goes with 'every' or 'mean'; without them all are sent at once",
+        ),
+        (
+            "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"1kB\"\ncount = 9\ncustody = true\n",
+            "s.toml:14: bundles of version 7 have no 'custody'; version = 6",
+        ),
+        (
+            "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"1kB\"\ncount = 9\nversion = 7\nclass = \"bulk\"\n",
+            "s.toml:15: bundles of version 7 have no 'class'; version = 6",
+        ),
+        (
+            "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"1kB\"\ncount = 9\nversion = 6\nlifetime = \"1500ms\"\n",
+            "s.toml:15: the lifetime of a bundle of version 6 is in whole seconds",
         ),
         (
             "[faults]\ncrash_at_flush = 2\n",
@@ -390,6 +404,33 @@ fn what_only_a_testbed_can_do_is_read_and_named_with_its_line() {
     }
     let udp = "protocol = \"udp\"\nduplicate = 0.1\nreorder = 0.2\n";
     assert_eq!(unsimulated(udp), None);
+}
+
+#[test]
+fn traffic_of_version_6_has_a_class_and_perhaps_custody_and_links_may_be_held_to_a_version() {
+    let text = |link: &str, traffic: &str| {
+        format!(
+            "{TWO}{link}[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"1kB\"\ncount = 1\n{traffic}[stop]\nat = \"1h\"\n"
+        )
+    };
+    let scenario =
+        |link: &str, traffic: &str| read(Path::new("s.toml"), &text(link, traffic), &[]).unwrap();
+    let flags = |traffic: &str| scenario("", traffic).traffic[0].flags();
+    assert_eq!(flags(""), 0);
+    assert_eq!(flags("version = 6\n"), 0x80, "normal (RFC 5050 4.2)");
+    assert_eq!(
+        flags("version = 6\nclass = \"bulk\"\ncustody = true\n"),
+        0x08
+    );
+    assert_eq!(flags("version = 6\nclass = \"expedited\"\n"), 0x100);
+    for (link, speaks) in [
+        ("", None),
+        ("bundle_versions = [6, 7]\n", None),
+        ("bundle_versions = [6]\n", Some(Version::V6)),
+        ("bundle_versions = [7]\n", Some(Version::V7)),
+    ] {
+        assert_eq!(scenario(link, "").links[0].speaks, speaks, "{link}");
+    }
 }
 
 #[test]

@@ -106,6 +106,24 @@ pub(super) const TRAFFIC: Section = Section {
             "Whether reports may come together, in aggregated ones (docs/aggregated-reports.md); on a testbed only.",
         ),
         with_default(
+            "version",
+            Kind::Integer(6, 7),
+            "7",
+            "Version of the Bundle Protocol: 7 (RFC 9171), or 6 (RFC 5050), whose lifetimes are whole seconds.",
+        ),
+        with_default(
+            "custody",
+            Kind::Boolean,
+            "false",
+            "Whether bundles ask for custody (RFC 5050 5.10): each custodian keeps them until the next one says that it has them; of version 6.",
+        ),
+        with_default(
+            "class",
+            Kind::Choice(&["bulk", "normal", "expedited"]),
+            "\"normal\"",
+            "Class of service (RFC 5050 4.2): \"expedited\" leaves before all others, \"bulk\" after them; of version 6.",
+        ),
+        with_default(
             "must_not_fragment",
             Kind::Boolean,
             "false",

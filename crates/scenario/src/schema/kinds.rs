@@ -57,6 +57,30 @@ pub(super) const NODE_KEYS: &[Key] = &[
         "\"1TiB\"",
         "Largest bundle that its sessions take (RFC 9174 4.6), octets, at least 1024; larger ones come in fragments.",
     ),
+    with_default(
+        "custody",
+        Kind::Boolean,
+        "true",
+        "Whether it becomes custodian of bundles of version 6 that ask for it (RFC 5050 5.10).",
+    ),
+    with_default(
+        "custody_aggregate",
+        Kind::Boolean,
+        "true",
+        "Whether bundles leave it with its number for them, so that one signal may tell of many.",
+    ),
+    with_default(
+        "custody_delay",
+        Kind::Duration,
+        "\"15s\"",
+        "How long a custody signal waits for other bundles to tell of.",
+    ),
+    with_default(
+        "custody_retry",
+        Kind::Duration,
+        "\"30s\"",
+        "After which time a bundle is sent again of which no custody signal came; twice as long each time.",
+    ),
     key(
         "disk",
         Kind::Size,
@@ -242,7 +266,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
     ),
     with_default(
         "protocol",
-        Kind::Choice(Protocol::NAMES),
+        Kind::Choice(Protocol::DIRECT),
         "\"tcpcl\"",
         "What the dialling node speaks: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it; or \"udp\": both send datagrams (RFC 7122), of which none is acknowledged; or \"stcp\", \"stcp-draft\" or \"mtcp\": both dial, and send bundles one after the other over TCP (docs/stcp.md), of which none is acknowledged.",
     ),
@@ -263,6 +287,12 @@ pub(super) const LINK_KEYS: &[Key] = &[
         Kind::Choice(OnSent::NAMES),
         "\"forget\"",
         "What becomes of a bundle that has left over UDP, STCP or MTCP: it is removed; or held until it expires, for another link that comes up.",
+    ),
+    with_default(
+        "bundle_versions",
+        Kind::NumberList(&[6, 7]),
+        "[6, 7]",
+        "Versions of the Bundle Protocol that both ends send over it: bundles of another leave translated (docs/gateway.md). With both they leave as they are.",
     ),
 ];
 

@@ -6,13 +6,15 @@ mod schedule;
 pub use schedule::{Due, Schedule};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dhow_bundle::BundleFlags;
+use dhow_bundle::v6::Priority;
 use dhow_document::{Document, Entries, FileError};
 
 use crate::entropy::Entropy;
 use crate::network::{Network, matches, within};
-use crate::scenario::{Listed, NodeIndex, Pace, Size, Traffic};
+use crate::scenario::{Listed, NodeIndex, Pace, Service, Size, Traffic};
 
 /// The purpose of the random numbers for destinations and starts.
 const PURPOSE: u64 = Entropy::OURS;
@@ -43,6 +45,7 @@ pub(crate) fn read(
             let what = "'lifetime' is at least 1 ms";
             return Err(document.fault(entries.line_of("lifetime"), what));
         }
+        let service = read_service(document, entries, lifetime)?;
         for from in from {
             traffic.push(Traffic {
                 from,
@@ -64,6 +67,7 @@ pub(crate) fn read(
                 reports: read_reports(entries),
                 aggregates: entries.is_true("aggregate"),
                 must_not_fragment: entries.is_true("must_not_fragment"),
+                service,
             });
         }
     }
@@ -180,6 +184,39 @@ fn read_reports(entries: &Entries) -> u64 {
     };
     let kinds = entries.list("reports").iter().map(flag);
     kinds.fold(0, |flags, kind| flags | kind.bits())
+}
+
+/// Keys that say something of bundles of version 6 only.
+const OLDER_KEYS: &[&str] = &["custody", "class"];
+
+/// The version of a section's bundles, and what they ask for in it.
+fn read_service(
+    document: &Document<'_>,
+    entries: &Entries,
+    lifetime: Duration,
+) -> Result<Service, FileError> {
+    if entries.count("version") != Some(6) {
+        return match OLDER_KEYS.iter().find(|key| entries.has(key)) {
+            Some(key) => {
+                let what = format!("bundles of version 7 have no '{key}'");
+                let error = document.fault(entries.line_of(key), what);
+                Err(error.with_hint("version = 6"))
+            }
+            None => Ok(Service::Newest),
+        };
+    }
+    if lifetime.subsec_nanos() > 0 {
+        let what = "the lifetime of a bundle of version 6 is in whole seconds";
+        return Err(document.fault(entries.line_of("lifetime"), what));
+    }
+    Ok(Service::Older {
+        custody: entries.is_true("custody"),
+        class: match entries.text("class") {
+            Some("bulk") => Priority::Bulk,
+            Some("expedited") => Priority::Expedited,
+            _ => Priority::Normal,
+        },
+    })
 }
 
 fn read_size(document: &Document<'_>, entries: &Entries) -> Result<Size, FileError> {

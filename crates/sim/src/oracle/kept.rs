@@ -155,6 +155,24 @@ impl Kept {
         holding.flat_map(|holding| holding.facts.values())
     }
 
+    /// The facts about one of those.
+    #[must_use]
+    pub fn fact(&self, at: MachineIndex, key: BundleKey) -> Option<&Fact> {
+        self.machines.get(at.at())?.facts.get(&key)
+    }
+
+    /// The facts about those of one bundle, fragments included.
+    pub fn named(
+        &self,
+        at: MachineIndex,
+        name: BundleName,
+    ) -> impl Iterator<Item = (BundleKey, &Fact)> {
+        let holding = self.machines.get(at.at()).into_iter();
+        let facts = holding.flat_map(|holding| &holding.facts);
+        let facts = facts.filter(move |(_, fact)| fact.name == name);
+        facts.map(|(key, fact)| (*key, fact))
+    }
+
     /// Octets that a store was given and not asked to delete.
     #[must_use]
     pub fn given_octets(&self, at: MachineIndex) -> u64 {

@@ -4,6 +4,7 @@
 //! a sentence. It knows nothing of how a node works.
 
 mod arrives;
+mod custody;
 mod kept;
 mod noted;
 mod once;
@@ -19,6 +20,7 @@ use dhow_bundle::Instant;
 use crate::queue::MachineIndex;
 
 pub use arrives::overdue;
+pub use custody::{Custodies, Told};
 pub use kept::{Fact, Given, Hit, Kept, Losses, Lost};
 pub use once::redelivered;
 pub use onlooker::Onlooker;

@@ -25,8 +25,8 @@ const DRIFT_PART: u128 = 100;
 
 const NANOS_PER_S: u128 = 1_000_000_000;
 
-/// The first octet of a bundle (RFC 9171 4.1).
-const BUNDLE: u8 = 0x9f;
+/// The first octet of a bundle of version 7 (RFC 9171 4.1), and of version 6 (RFC 5050 4.5.1).
+const BUNDLES: [u8; 2] = [0x9f, 0x06];
 
 /// A map with one pair (draft 3.5.1), whose key says that a Transfer item follows (3.5.2).
 const TRANSFER: [u8; 2] = [0xa1, 0x02];
@@ -131,7 +131,10 @@ impl Witness {
     /// # Errors
     /// It breaks a rule.
     pub fn handle_said(&mut self, datagram: &[u8], now: Instant) -> Result<Vec<Seen>, String> {
-        if datagram.first() == Some(&BUNDLE) {
+        if datagram
+            .first()
+            .is_some_and(|first| BUNDLES.contains(first))
+        {
             let parcel = match Parcel::read(datagram) {
                 Ok(Some(parcel)) => Arc::new(parcel),
                 Ok(None) => return Err("sends a part of a bundle by itself (draft 3.3)".to_owned()),
@@ -171,7 +174,10 @@ impl Witness {
     pub fn handle_heard(&mut self, datagram: &[u8], now: Instant) -> Vec<Seen> {
         self.heard
             .retain(|_, transfer| transfer.last + TRANSFER_TIMEOUT > now);
-        if datagram.first() == Some(&BUNDLE) {
+        if datagram
+            .first()
+            .is_some_and(|first| BUNDLES.contains(first))
+        {
             let read = Parcel::read(datagram).ok().flatten().map(Arc::new);
             let seen = read.map(|it| [Seen::Heard(Arc::clone(&it)), Seen::HeardWhole(it)]);
             return seen.into_iter().flatten().collect();

@@ -172,7 +172,9 @@ impl<'a> Work<'a> {
             parsed.map_err(|error| LabError::new(format!("'{text}' is no endpoint: {error}")))
         };
         let receiver = usize::try_from(RECEIVER_SERVICE).unwrap_or(1);
-        let mut head = SendHead::to(endpoint(to, receiver)?).with_lifetime(task.traffic.lifetime);
+        let mut head = SendHead::to(endpoint(to, receiver)?)
+            .with_lifetime(task.traffic.lifetime)
+            .with_version(task.traffic.version());
         if task.traffic.flags() > 0 {
             head = head.with_flags(task.traffic.flags());
         }

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use dhow_bundle::BundleFlags;
+use dhow_bundle::protocol::Transport;
+use dhow_bundle::{BundleFlags, Version};
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{
-    Clock, Framing, HostKind, Link, Node, Protocol, StcpPolicy, UdpPolicy,
+    Clock, Custody, Framing, HostKind, Link, Node, Protocol, StcpPolicy, UdpPolicy,
 };
 
 use super::route::{Routes, routes};
@@ -106,6 +107,7 @@ struct Table {
 /// When traffic has no way, or a node's settings name what its file has not.
 pub fn configurations(scenario: &Scenario, layout: &Layout) -> Result<Vec<String>, LabError> {
     let routes = routes(scenario)?;
+    check_versions(scenario)?;
     let asked = scenario.traffic.iter();
     let asked = asked.fold(0, |flags, traffic| flags | traffic.reports);
     let texts = (0..).zip(&scenario.nodes).map(|(at, node)| {
@@ -146,6 +148,9 @@ fn tables(
         Table::once("api").with("socket", quoted("api.sock")),
         Table::once("reports").with("generate", reports(asked)),
     ];
+    if node.custody != Custody::default() {
+        tables.push(custody(node.custody));
+    }
     let ends = |link: &Link| [link.between.0.0, link.between.1.0];
     let mine = scenario
         .links
@@ -157,7 +162,8 @@ fn tables(
     let listener = Table::many("listen")
         .with("address", quoted(&format!("0.0.0.0:{}", port(at))))
         .with("keepalive", quoted("65535s"));
-    tables.push(policy(listener, node, longest));
+    let speaks = answered(scenario, at).next().flatten();
+    tables.push(policy(held_to(listener, speaks), node, longest));
     let is_node = |host: &&Node| host.host.kind != HostKind::Command;
     let others = |link: &Link| {
         let [first, second] = ends(link);
@@ -180,6 +186,7 @@ fn tables(
         let table = Table::many("link")
             .with("name", quoted(&link.name))
             .with("address", address);
+        let table = held_to(table, link.speaks);
         match link.protocol {
             // Bundles go to the side that is dialled: each dials.
             Protocol::Stcp(stcp) => {
@@ -335,6 +342,49 @@ fn over_udp(table: Table, udp: UdpPolicy, link: &Link, made: &Made) -> Table {
         .with("mtu", udp.mtu_octets.to_string())
         .with("rate", quoted(&format!("{bits}bit")))
         .with("on_sent", quoted(on_sent))
+}
+
+/// The versions that the links of TCPCL are held to which a node answers.
+fn answered(scenario: &Scenario, at: usize) -> impl Iterator<Item = Option<Version>> {
+    let links = scenario.links.iter();
+    let answered = links.filter(move |link| {
+        let is_called = !link.protocol.is_one_way() && link.protocol.transport() != Transport::Udp;
+        is_called && link.between.1.0 == at
+    });
+    answered.map(|link| link.speaks)
+}
+
+/// Refuses links that a node's one listener cannot tell apart.
+fn check_versions(scenario: &Scenario) -> Result<(), LabError> {
+    for (at, node) in scenario.nodes.iter().enumerate() {
+        let mut versions = answered(scenario, at);
+        let first = versions.next();
+        if versions.any(|other| Some(other) != first) {
+            let what = format!(
+                "node '{}' answers calls over links of different 'bundle_versions', and has one listener",
+                node.name
+            );
+            let hint = "the first node of 'between' dials: let this one dial the links of one kind";
+            return Err(LabError::new(what).with_hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// A link or listener that sends one version alone, where that is so.
+fn held_to(table: Table, speaks: Option<Version>) -> Table {
+    match speaks {
+        Some(version) => table.with("bundle_versions", format!("[{}]", version.number())),
+        None => table,
+    }
+}
+
+fn custody(custody: Custody) -> Table {
+    Table::once("custody")
+        .with("accept", custody.accepts.to_string())
+        .with("aggregate", custody.aggregates.to_string())
+        .with("delay", time(custody.delay))
+        .with("retry", time(custody.retry))
 }
 
 fn reports(asked: u64) -> String {
@@ -536,6 +586,25 @@ mod tests {
             assert!(!files[1].contains(line));
         }
         assert_eq!(files[0].matches("\nquota = ").count(), 1);
+    }
+
+    #[test]
+    fn custody_and_versions_of_links_are_in_the_files_of_both_ends() {
+        let custody = "custody = false\ncustody_retry = \"2min\"\n";
+        let files = written(custody).expect("files");
+        let table = "[custody]\naccept = false\naggregate = true\ndelay = \"15000ms\"\nretry = \"120000ms\"\n";
+        assert!(files[0].contains(table), "{}", files[0]);
+        assert!(!files[1].contains("[custody]"));
+        // Two links lead to the second node, which has one listener.
+        let refused = written_over("bundle_versions = [6]\n", "").expect_err("they differ");
+        assert!(refused.to_string().contains("one listener"), "{refused}");
+        let text = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"8Mbit\"\nbundle_versions = [6]\n[stop]\nat = \"1s\"\n";
+        let scenario = Scenario::parse(Path::new("s.toml"), text).expect("a scenario");
+        let layout = Layout::new(&scenario, "abc123").expect("a layout");
+        let files = configurations(&scenario, &layout).expect("files");
+        for file in files {
+            assert_eq!(file.matches("bundle_versions = [6]").count(), 1, "{file}");
+        }
     }
 
     #[test]

@@ -49,6 +49,14 @@ pub(super) fn routes(scenario: &Scenario) -> Result<Routes, LabError> {
             &mut routes,
             (traffic.to, traffic.from),
         )?;
+        if traffic.has_custody() {
+            // Whoever has custody tells a custodian before.
+            let custodians = (0..).zip(&way);
+            let pairs = custodians.flat_map(|(place, custodian)| {
+                way.iter().skip(place).map(|later| (*later, *custodian))
+            });
+            reporters.extend(pairs);
+        }
         if traffic.reports > 0 {
             reporters.extend(way.into_iter().map(|node| (node, traffic.from.0)));
         }

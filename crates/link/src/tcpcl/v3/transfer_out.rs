@@ -13,6 +13,10 @@ use crate::tcpcl::event::Events;
 use crate::tcpcl::outgoing::{Cancelled, Outcome, Outgoing, Phase};
 use crate::tcpcl::writer::Writer;
 
+/// Octets of a segment, at most: ION reads 64 KiB of a segment at a time and acknowledges each of them, so that a longer segment has more answers than
+/// one (RFC 7242 5.3 has one).
+const SEGMENT_OCTETS_BOUND: u64 = 64 * 1024;
+
 /// Outgoing bundles, from `Transmit` to the peer's last acknowledgment or refusal, or to their last octet where none was
 /// agreed on.
 #[derive(Debug)]
@@ -41,8 +45,13 @@ struct Own {
 }
 
 impl TransfersOut {
-    /// Segments have so many octets at most.
+    /// Segments have so many octets at most, and [`SEGMENT_OCTETS_BOUND`].
     pub(super) const fn new(segment_length: u64) -> Self {
+        let bounded = segment_length < SEGMENT_OCTETS_BOUND;
+        let segment_length = match bounded {
+            true => segment_length,
+            false => SEGMENT_OCTETS_BOUND,
+        };
         Self {
             queue: Outgoing::new(segment_length),
             repeats: Repeats {

@@ -133,6 +133,24 @@ fn a_bundle_that_was_not_sent_is_not_released_by_a_signal() {
     assert_eq!(custody.count(), 1);
 }
 
+/// The acknowledgment of a transfer and the signal come by different sessions.
+#[test]
+fn a_signal_that_overtakes_the_end_of_the_transfer_counts() {
+    let mut custody = Custody::default();
+    for (key, disposition, outcome) in [
+        (1, Disposition::Accepted, Outcome::Released),
+        (2, REFUSED, Outcome::ForwardElsewhere(REFUSED)),
+    ] {
+        made_here(&mut custody, key);
+        custody.handle_leaving(BundleKey(key));
+        custody.handle_signal(BundleKey(key), disposition);
+        assert_eq!(outcomes(&mut custody, 1), [(key, outcome)]);
+    }
+    assert_eq!(custody.state(BundleKey(1)), CustodyState::None);
+    custody.handle_sent(at(2), BundleKey(2), RTT);
+    assert_eq!(custody.state(BundleKey(2)), CustodyState::AwaitingSignal);
+}
+
 #[test]
 fn a_key_that_is_free_for_another_bundle_has_no_signal_under_way() {
     let mut custody = Custody::default();

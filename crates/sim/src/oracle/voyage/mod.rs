@@ -4,6 +4,7 @@
 //! that its neighbours acknowledged, and those that it gave to its disk, with the flush that covers them.
 
 mod checksum;
+mod older;
 mod parcel;
 mod report;
 mod station;
@@ -18,15 +19,27 @@ use crate::ledger::{BundleName, Ledger, Named};
 use crate::payload::Payloads;
 use crate::queue::MachineIndex;
 
+pub use older::{SignalContent, Subject};
 pub use parcel::{Parcel, ReportContent};
+pub(super) use station::acknowledged;
 pub use station::{Sending, Station};
 
 /// The oracle that found a violation, and the end of a sentence about it that begins with a node's name.
 pub type Wrong = (&'static str, String);
 
+/// Bundle processing control flags that both versions have (docs/gateway.md), but for that of fragments.
+const COMMON_FLAGS: u64 = 0x07_4026;
+
+/// The payload is an administrative record, which has another length in the other version.
+const ADMINISTRATIVE: u64 = 0x2;
+
+/// A lifetime is longer in version 6 by less than this: a part of a second of its own, and one of the creation time.
+const LIFETIME_ROUNDED_MS: u64 = 2_000;
+
 /// The fields of a bundle when its source first sent it: none of them changes on the way (RFC 9171 4.3.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Original {
+    version: u64,
     destination: EndpointId,
     report_to: EndpointId,
     flags: u64,
@@ -37,12 +50,31 @@ struct Original {
 impl Original {
     fn of(parcel: &Parcel) -> Self {
         Self {
+            version: parcel.version,
             destination: parcel.destination.clone(),
             report_to: parcel.report_to.clone(),
             flags: parcel.lasting_flags(),
             lifetime_ms: parcel.lifetime_ms,
             total_octets: parcel.total_octets(),
         }
+    }
+
+    /// Whether a bundle with these fields may be this one. In the other version (docs/gateway.md) it has the flags that both versions have, and a
+    /// lifetime of whole seconds where that is version 6, rounded up with what its creation time loses.
+    fn is_same(&self, other: &Self) -> bool {
+        if self.version == other.version {
+            return self == other;
+        }
+        let (older, newer) = match self.version {
+            6 => (self, other),
+            _ => (other, self),
+        };
+        let life = newer.lifetime_ms..=newer.lifetime_ms.saturating_add(LIFETIME_ROUNDED_MS);
+        self.destination == other.destination
+            && self.report_to == other.report_to
+            && self.flags & COMMON_FLAGS == other.flags & COMMON_FLAGS
+            && life.contains(&older.lifetime_ms)
+            && (self.total_octets == other.total_octets || self.flags & ADMINISTRATIVE != 0)
     }
 }
 
@@ -121,12 +153,12 @@ impl Voyages {
             let first = self.originals.entry(parcel.name);
             let first = first.or_insert_with(|| original.clone());
             check(
-                *first == original,
+                first.is_same(&original),
                 || "gives one creation timestamp to two bundles (RFC 9171 4.2.7)",
             )?;
         } else if let Some(first) = self.originals.get(&parcel.name) {
             check(
-                *first == original,
+                first.is_same(&original),
                 || "passes a bundle on with another primary block (RFC 9171 4.3.1)",
             )?;
         }
@@ -156,7 +188,9 @@ impl Voyages {
         }
         let payload = parcel.payload(octets);
         if parcel.is_administrative() {
-            return match ReportContent::read(payload).map_err(|what| ("passage", what))? {
+            return match ReportContent::read(parcel.version, payload)
+                .map_err(|what| ("passage", what))?
+            {
                 Some(told) => self.check_report(parcel, &told, ledger, moment),
                 None => Ok(()),
             };
@@ -179,11 +213,12 @@ impl Voyages {
     pub fn handle_report(
         &mut self,
         from: u32,
-        payload: &[u8],
+        (version, payload): (u64, &[u8]),
         ledger: &Ledger,
         moment: Moment,
     ) -> Result<(), Wrong> {
-        let Some(told) = ReportContent::read(payload).map_err(|what| ("reports", what))? else {
+        let Some(told) = ReportContent::read(version, payload).map_err(|what| ("reports", what))?
+        else {
             return Ok(());
         };
         self.check_told(from, &told, ledger, moment)?;
@@ -203,7 +238,10 @@ fn check(holds: bool, what: impl FnOnce() -> &'static str) -> Result<(), Wrong> 
 }
 
 /// Whether some ranges have all octets of one.
-pub(super) fn covers(ranges: impl Iterator<Item = FragmentRange>, wanted: FragmentRange) -> bool {
+pub(in crate::oracle) fn covers(
+    ranges: impl Iterator<Item = FragmentRange>,
+    wanted: FragmentRange,
+) -> bool {
     let mut ranges: Vec<FragmentRange> = ranges.collect();
     ranges.sort_unstable();
     let end = wanted.offset.saturating_add(wanted.length);

@@ -1,8 +1,9 @@
-//! A bundle as it stands on a link, read from its octets as RFC 9171 lays them out and from nothing else.
+//! A bundle as it stands on a link, read from its octets as RFC 9171 lays them out and from nothing else; one of version 6 is read in `older.rs`.
 
 use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, EndpointId, FragmentRange};
 
 use super::checksum::check_crc;
+use super::older;
 use crate::ledger::BundleName;
 
 /// Bundle processing control flags (RFC 9171 4.2.3): a fragment.
@@ -23,6 +24,8 @@ const SUMMED_OCTETS: u64 = 16 * 1024;
 /// A bundle's blocks, without its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel {
+    /// The version of the Bundle Protocol.
+    pub version: u64,
     /// Its name, a fragment's that of the bundle that it is of.
     pub name: BundleName,
     /// Source.
@@ -31,6 +34,10 @@ pub struct Parcel {
     pub destination: EndpointId,
     /// Report-to endpoint.
     pub report_to: EndpointId,
+    /// The current custodian, of a bundle of version 6.
+    pub custodian: Option<EndpointId>,
+    /// The number that this custodian gave it.
+    pub custody_number: Option<u64>,
     /// Bundle processing control flags.
     pub flags: u64,
     /// When it was created, milliseconds of DTN time; 0 where its source has no clock.
@@ -50,22 +57,47 @@ pub struct Parcel {
     /// Octets of the payload.
     pub payload_octets: u64,
     /// The payload block's CRC type.
-    payload_crc: u64,
+    pub(super) payload_crc: u64,
     /// Offset of the payload block.
-    payload_block_at: usize,
+    pub(super) payload_block_at: usize,
+}
+
+impl Default for Parcel {
+    fn default() -> Self {
+        Self {
+            version: 7,
+            name: BundleName(0),
+            source: EndpointId::Null,
+            destination: EndpointId::Null,
+            report_to: EndpointId::Null,
+            custodian: None,
+            custody_number: None,
+            flags: 0,
+            created_ms: 0,
+            lifetime_ms: 0,
+            fragment: None,
+            previous: None,
+            age_ms: None,
+            hops: None,
+            payload_at: 0,
+            payload_octets: 0,
+            payload_crc: 0,
+            payload_block_at: 0,
+        }
+    }
 }
 
 /// The reason why octets cannot be read.
-enum Stop {
+pub(super) enum Stop {
     /// There are too few.
     Short,
     /// They are no bundle.
     Wrong(String),
 }
 
-type Read<T> = Result<T, Stop>;
+pub(super) type Read<T> = Result<T, Stop>;
 
-fn wrong<T>(what: impl Into<String>) -> Read<T> {
+pub(super) fn wrong<T>(what: impl Into<String>) -> Read<T> {
     Err(Stop::Wrong(what.into()))
 }
 
@@ -75,7 +107,12 @@ impl Parcel {
     /// # Errors
     /// The fault of octets that are no bundle, as a sentence's end.
     pub fn read(octets: &[u8]) -> Result<Option<Self>, String> {
-        match read(&mut Items { octets, at: 0 }) {
+        let mut items = Items::of(octets);
+        let read = match octets.first() {
+            Some(&older::VERSION) => older::read(&mut items),
+            _ => read(&mut items),
+        };
+        match read {
             Ok(parcel) => Ok(Some(parcel)),
             Err(Stop::Short) => Ok(None),
             Err(Stop::Wrong(what)) => Err(what),
@@ -84,14 +121,15 @@ impl Parcel {
 
     /// Octets of the whole bundle.
     pub const fn octets(&self) -> u64 {
-        let behind = match self.payload_crc {
-            1 => 3,
-            2 => 5,
-            _ => 0,
+        let behind = match (self.version, self.payload_crc) {
+            (6, _) => 0,
+            (_, 1) => 4,
+            (_, 2) => 6,
+            _ => 1,
         };
         self.payload_at
             .saturating_add(self.payload_octets)
-            .saturating_add(behind + 1)
+            .saturating_add(behind)
     }
 
     /// Which octets of the whole application data unit it has.
@@ -131,6 +169,9 @@ impl Parcel {
     /// # Errors
     /// The fault of those octets, as a sentence's end.
     pub fn check_end(&self, octets: &[u8]) -> Result<(), String> {
+        if self.version == 6 {
+            return Ok(());
+        }
         if u64::try_from(octets.len()) != Ok(self.octets()) || octets.last() != Some(&0xff) {
             return Err(
                 "sends a bundle that does not end where its payload block does (RFC 9171 4.1)"
@@ -174,10 +215,7 @@ fn read(items: &mut Items<'_>) -> Read<Parcel> {
             return Ok(parcel);
         }
         let content = items.take(length)?;
-        let mut content = Items {
-            octets: content,
-            at: 0,
-        };
+        let mut content = Items::of(content);
         match kind {
             PREVIOUS_NODE => set_once(&mut parcel.previous, content.endpoint()?)?,
             BUNDLE_AGE => set_once(&mut parcel.age_ms, content.unsigned()?)?,
@@ -227,6 +265,7 @@ fn primary(items: &mut Items<'_>) -> Read<Parcel> {
         fragment: None,
     };
     Ok(Parcel {
+        version: 7,
         name: BundleName::of(&id),
         source,
         destination,
@@ -235,13 +274,7 @@ fn primary(items: &mut Items<'_>) -> Read<Parcel> {
         created_ms,
         lifetime_ms,
         fragment,
-        previous: None,
-        age_ms: None,
-        hops: None,
-        payload_at: 0,
-        payload_octets: 0,
-        payload_crc: 0,
-        payload_block_at: 0,
+        ..Parcel::default()
     })
 }
 
@@ -259,12 +292,17 @@ pub struct ReportContent {
 }
 
 impl ReportContent {
-    /// Reads an administrative record; `None` where it is no status report.
+    /// Reads an administrative record of a version of the Bundle Protocol; `None` where it is no status report.
     ///
     /// # Errors
     /// The fault of the record, as a sentence's end.
-    pub fn read(octets: &[u8]) -> Result<Option<Self>, String> {
-        match told(&mut Items { octets, at: 0 }) {
+    pub fn read(version: u64, octets: &[u8]) -> Result<Option<Self>, String> {
+        let mut items = Items::of(octets);
+        let told = match version {
+            6 => older::read_report(&mut items),
+            _ => told(&mut items),
+        };
+        match told {
             Ok(told) => Ok(told),
             Err(Stop::Short) => {
                 Err("sends a status report that ends early (RFC 9171 6.1.1)".to_owned())
@@ -326,19 +364,28 @@ fn told(items: &mut Items<'_>) -> Read<Option<ReportContent>> {
 }
 
 /// Items of CBOR (RFC 8949) from the front of octets.
-struct Items<'a> {
+pub(super) struct Items<'a> {
     octets: &'a [u8],
-    at: usize,
+    pub(super) at: usize,
 }
 
 impl<'a> Items<'a> {
-    fn octet(&mut self) -> Read<u8> {
+    /// All of some octets.
+    pub(super) const fn of(octets: &'a [u8]) -> Self {
+        Self { octets, at: 0 }
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.at >= self.octets.len()
+    }
+
+    pub(super) fn octet(&mut self) -> Read<u8> {
         let octet = self.octets.get(self.at).ok_or(Stop::Short)?;
         self.at += 1;
         Ok(*octet)
     }
 
-    fn take(&mut self, length: u64) -> Read<&'a [u8]> {
+    pub(super) fn take(&mut self, length: u64) -> Read<&'a [u8]> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let end = self.at.saturating_add(length);
         let taken = self.octets.get(self.at..end).ok_or(Stop::Short)?;
@@ -378,7 +425,7 @@ impl<'a> Items<'a> {
         Ok(octets.fold(0, |sum, octet| sum << 8 | u64::from(*octet)))
     }
 
-    fn unsigned(&mut self) -> Read<u64> {
+    pub(super) fn unsigned(&mut self) -> Read<u64> {
         self.head(0)
     }
 
@@ -386,7 +433,7 @@ impl<'a> Items<'a> {
         self.head(2)
     }
 
-    fn array(&mut self) -> Read<u64> {
+    pub(super) fn array(&mut self) -> Read<u64> {
         self.head(4)
     }
 

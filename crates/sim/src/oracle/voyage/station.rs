@@ -41,6 +41,7 @@ pub struct Station {
 /// A bundle or fragment that came.
 #[derive(Clone, Copy, Debug)]
 struct Came {
+    version: u64,
     range: FragmentRange,
     hops: Option<(u64, u64)>,
     age_ms: Option<u64>,
@@ -122,6 +123,7 @@ impl Station {
     /// It has heard the blocks of a bundle.
     pub fn handle_heard(&mut self, parcel: &Parcel, now: Instant) {
         let came = Came {
+            version: parcel.version,
             range: parcel.range(),
             hops: parcel.hops,
             age_ms: parcel.age_ms,
@@ -265,7 +267,9 @@ impl Station {
         self.check_often(parcel, moment)?;
         let is_source = self.is_source(parcel);
         let names_this = |node: &EndpointId| is_of(node, self.number);
-        if !parcel.previous.as_ref().map_or(is_source, names_this) {
+        // RFC 6259: in version 6 nobody need name it.
+        let may_be_silent = is_source || parcel.version == 6;
+        if !parcel.previous.as_ref().map_or(may_be_silent, names_this) {
             return wrong("sends a bundle that names another previous node (RFC 9171 5.4)");
         }
         let range = parcel.range();
@@ -386,7 +390,7 @@ fn check_way(
             false => "sends a bundle that has not come to it",
         });
     }
-    if !came.iter().any(|came| is_next_hop(came.hops, parcel.hops)) {
+    if !came.iter().any(|came| is_next_hop(came, parcel)) {
         let (_, count) = parcel.hops.unwrap_or_default();
         let before = came.iter().filter_map(|came| came.hops).next_back();
         let (_, before) = before.unwrap_or_default();
@@ -408,7 +412,7 @@ fn add<V>(known: &mut Named<Vec<V>>, name: BundleName, value: V) {
 }
 
 /// Which octets of the payload so many octets of a transfer have; `None` for none.
-fn acknowledged(parcel: &Parcel, octets: u64) -> Option<FragmentRange> {
+pub(in crate::oracle) fn acknowledged(parcel: &Parcel, octets: u64) -> Option<FragmentRange> {
     let payload = octets.min(parcel.octets()).checked_sub(parcel.payload_at)?;
     let range = parcel.range();
     let length = payload.min(range.length);
@@ -416,10 +420,13 @@ fn acknowledged(parcel: &Parcel, octets: u64) -> Option<FragmentRange> {
 }
 
 /// Whether a bundle with this hop count left a node to which it came with that.
-fn is_next_hop(came: Option<(u64, u64)>, left: Option<(u64, u64)>) -> bool {
-    match (came, left) {
+///
+/// Of a bundle of version 6 that comes into version 7 for the first time nobody knows the hops before.
+fn is_next_hop(came: &Came, left: &Parcel) -> bool {
+    match (came.hops, left.hops) {
         (Some((limit, count)), Some(left)) => left == (limit, count + 1),
         (None, None) => true,
+        (None, Some((_, count))) => came.version == 6 && left.version == 7 && count == 1,
         _ => false,
     }
 }

@@ -44,6 +44,31 @@ fn acknowledgments_count_the_octets_of_the_bundle_so_far() {
     assert_eq!(session.state(), State::Idle);
 }
 
+/// ION acknowledges each 64 KiB that it has read, also within a segment.
+#[test]
+fn no_segment_is_longer_than_what_ion_acknowledges_at_once() {
+    let config = Config {
+        segment_length: 1 << 20,
+        ..config("ipn:2.0")
+    };
+    let mut session = established(config, ALL);
+    let mut longest = 0;
+    for transfer in 0..20 {
+        let now = 100 * transfer;
+        transmit(&mut session, at(now), transfer, &vec![7; 1_000_000]);
+        let mut sent = 0;
+        for message in messages(&drain(&mut session, at(now))) {
+            if let Message::DataSegment(segment) = message {
+                sent += segment.length;
+                longest = longest.max(segment.length);
+                receive(&mut session, at(now + 12), &[ack(sent)]);
+            }
+        }
+        assert_eq!(sent, 1_000_000);
+    }
+    assert_eq!(longest, 64 * 1024);
+}
+
 /// RFC 7242 5.5: LENGTH right before a bundle of several segments, if the peer asked for it.
 #[test]
 fn lengths_are_announced_to_whoever_asks() {
