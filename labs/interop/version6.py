@@ -68,6 +68,7 @@ class IbrDtn(OnPath):
 
     def start(self) -> None:
         self.socket = self.directory / "api.sock"
+        self.last: bytes | None = None
         for room in ("store", "blobs"):
             (self.directory / room).mkdir()
         config = self.directory / "dtnd.conf"
@@ -95,7 +96,11 @@ class IbrDtn(OnPath):
             return None
         payload = output.read_bytes()
         output.unlink()
-        return payload if payload or done.returncode == 0 else None
+        # A client that ends at once is given its last bundle again, now and then.
+        if payload == self.last or (not payload and done.returncode != 0):
+            return None
+        self.last = payload
+        return payload
 
 
 class Dtnme(OnPath):
