@@ -21,6 +21,7 @@ SAY_BEGIN, SAY_DATA, SAY_SENT = 48, 49, 50
 PIECE_OCTETS = 64 << 10
 INTERVAL_S = 0.2  # from look to look into the inbox
 UNDER_WAY_MAX = 16  # files that the node has not acknowledged
+HERE_ALREADY = 1  # the reason of such a refusal
 AGAIN_S = 30.0  # until a file that the node refused is tried again
 
 
@@ -51,6 +52,8 @@ class Sneakernet:
         elif code == ABORT:
             self.file.close()
         elif code == ACKNOWLEDGED:
+            self.names.pop(fields[0]).unlink()
+        elif code == REFUSED and fields[1] == HERE_ALREADY:
             self.names.pop(fields[0]).unlink()
         elif code == REFUSED:
             self.rests[self.names.pop(fields[0])] = time.monotonic() + AGAIN_S
