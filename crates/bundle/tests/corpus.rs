@@ -60,6 +60,7 @@ fn every_file_of_bibe_is_read_or_refused() {
         "ion-custody",
         "ion-plain",
         "longest-head",
+        "not-shortest",
         "ud3tn-plain",
     ];
     assert_eq!(accepted("bibe_bpdu", bibe::oracle::check_bpdu), heads);

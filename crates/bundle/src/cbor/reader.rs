@@ -18,6 +18,7 @@ enum Argument {
 pub struct Reader<'a> {
     rest: &'a [u8],
     position: usize,
+    takes_any_width: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -27,7 +28,15 @@ impl<'a> Reader<'a> {
         Self {
             rest: octets,
             position: 0,
+            takes_any_width: false,
         }
+    }
+
+    /// One that takes heads that are longer than they need be: for formats whose standard does not ask for the shortest.
+    #[must_use]
+    pub const fn with_any_width(mut self) -> Self {
+        self.takes_any_width = true;
+        self
     }
 
     /// Octets read so far.
@@ -264,7 +273,7 @@ impl<'a> Reader<'a> {
             if additional == 24 && value < 32 {
                 return Err(CborError::NotWellFormed { at });
             }
-        } else if value < smallest {
+        } else if value < smallest && !self.takes_any_width {
             // RFC 8949 4.2.1: the shortest argument.
             return Err(CborError::NotShortest { at });
         }

@@ -127,8 +127,16 @@ mod tests {
     fn the_commented_file_is_a_node_file_with_every_example_uncommented() {
         let text = uncommented(&write_commented("dtn://beta/", Path::new("beta")));
         // The link is one over TCP, and the router one of the node itself.
-        let of_udp = ["mtu =", "rate =", "on_sent ="];
-        let is_of_udp = |line: &str| of_udp.iter().any(|key| line.starts_with(key));
+        let of_others = [
+            "mtu =",
+            "rate =",
+            "on_sent =",
+            "dialect =",
+            "custody =",
+            "latency =",
+            "signal_delay =",
+        ];
+        let is_of_others = |line: &str| of_others.iter().any(|key| line.starts_with(key));
         let mut section = "";
         let mut without = String::new();
         for line in text.lines() {
@@ -136,7 +144,7 @@ mod tests {
                 section = line;
             }
             let is_of_program = section == "[[routing]]" && line.starts_with("program =");
-            if !is_of_program && (section != "[[link]]" || !is_of_udp(line)) {
+            if !is_of_program && (section != "[[link]]" || !is_of_others(line)) {
                 without = without + line + "\n";
             }
         }

@@ -248,8 +248,12 @@ mod tests {
 
     #[test]
     fn every_key_that_has_no_default_is_worked_out_or_has_no_value() {
-        const WITHOUT: [&str; 15] = [
+        const WITHOUT: [&str; 19] = [
             "on_sent",
+            "dialect",
+            "custody",
+            "latency",
+            "signal_delay",
             "mtu",
             "rate",
             "peer",

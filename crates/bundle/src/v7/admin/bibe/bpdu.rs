@@ -8,7 +8,7 @@ use crate::cbor::{CborError, Reader, write_array, write_byte_string_head, write_
 use crate::time::DtnTime;
 
 /// Octets of the longest head: so long a prefix of a payload has it whole, or is refused.
-pub const MAX_BPDU_HEAD_OCTETS: usize = 2 + 4 * 9;
+pub const MAX_BPDU_HEAD_OCTETS: usize = 6 * 9;
 
 /// The payload of an encapsulating bundle before the first octet of the encapsulated one, whose last octet is also the payload's last
 /// (draft-ietf-dtn-bibect-03 3.2).
@@ -61,7 +61,7 @@ impl BpduHead {
     }
 
     fn read(prefix: &[u8]) -> Result<(Self, usize), BibeRefusal> {
-        let mut reader = Reader::new(prefix);
+        let mut reader = Reader::new(prefix).with_any_width();
         let (record_type, _) = read_type(&mut reader)?;
         if !matches!(BibeTypes::find(record_type), Some((BibeRecord::Bpdu, _))) {
             return Err(BibeRefusal::Type(record_type));
@@ -129,6 +129,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// DTNME writes a retransmission time of 0 in more octets than one, and nothing forbids it.
+    #[test]
+    fn heads_of_any_width_are_read() {
+        let octets =
+            b"\x98\x02\x18\x03\x83\x19\x00\x05\x1b\0\0\0\0\0\0\0\x00\x5a\0\0\0\x04\x9f\x80\x00\xff";
+        let (head, length) = BpduHead::decode(octets).unwrap().unwrap();
+        assert_eq!((head.transmission_id, head.bundle_octets), (5, 4));
+        assert_eq!(head.expected_by(), None);
+        assert_eq!(octets[length..], [0x9f, 0x80, 0, 0xff]);
+        assert_eq!(BibeTypes::peek(octets), Some(BibeRecord::Bpdu));
+    }
 
     /// Records of type 3, 7 and 64443 around the same four octets.
     const VECTORS: [(BibeTypes, &[u8]); 3] = [

@@ -53,7 +53,7 @@ impl BibeTypes {
     /// payload can so be told from other administrative records before it is whole.
     #[must_use]
     pub fn peek(prefix: &[u8]) -> Option<BibeRecord> {
-        let (code, _) = read_type(&mut Reader::new(prefix)).ok()?;
+        let (code, _) = read_type(&mut Reader::new(prefix).with_any_width()).ok()?;
         Self::find(code).map(|(record, _)| record)
     }
 

@@ -28,7 +28,7 @@ impl BibeSignal {
     /// The rule of draft-ietf-dtn-bibect-03 3.3 that the payload breaks, or runs out of order, which the draft does not
     /// forbid; the signal is then ignored.
     pub fn decode(payload: &[u8], numbering: Numbering) -> Result<Self, BibeRefusal> {
-        let mut reader = Reader::new(payload);
+        let mut reader = Reader::new(payload).with_any_width();
         let (record_type, mut record) = read_type(&mut reader)?;
         if !matches!(BibeTypes::find(record_type), Some((BibeRecord::Signal, _))) {
             return Err(BibeRefusal::Type(record_type));
