@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo test lint bench profile interop kill million crashes mutants instructions case labs clean
+.PHONY: help demo test lint bench profile interop kill custody million crashes mutants instructions case labs clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -46,6 +46,11 @@ kill:            ## 200 rounds of SIGKILL while 1,000 bundles stream: nothing lo
 	@labs/setup test
 	$(CARGO) build --release --locked -p dhow
 	@$(PYTHON) -m tests.kill_rounds --profile release $(ARGS)
+
+custody:         ## 100 rounds of SIGKILL at each of three nodes while bundles in custody stream: nothing lost, every custody resolved
+	@labs/setup test
+	$(CARGO) build --release --locked -p dhow
+	@$(PYTHON) -m tests.custody_rounds --profile release $(ARGS)
 
 million:         ## a store with a million bundles: time to ready, memory per bundle
 	@labs/setup test

@@ -103,9 +103,12 @@ class Receiving(threading.Thread):
 class Sending(threading.Thread):
     """Sends every file once, across restarts of the node: what was not accepted is sent again."""
 
-    def __init__(self, binary: Path, node: Node, files: list[tuple[Path, str]], ledger: Ledger) -> None:
+    def __init__(
+        self, binary: Path, node: Node, files: list[tuple[Path, str]], ledger: Ledger, words: list[str] | None = None
+    ) -> None:
         super().__init__(daemon=True)
         self.binary = binary
+        self.words = words or []  # further ones of `dhow send`
         self.node = node
         self.left = files
         self.ledger = ledger
@@ -113,7 +116,7 @@ class Sending(threading.Thread):
 
     def run(self) -> None:
         while self.left and not self.over.is_set():
-            words = ["send", DESTINATION, *(str(path) for path, _ in self.left), "--from", SOURCE, "--json"]
+            words = ["send", DESTINATION, *(str(path) for path, _ in self.left), "--from", SOURCE, "--json", *self.words]
             with (self.node.directory / "send.log").open("ab") as log, subprocess.Popen(
                 self.node.command(*words), stdout=subprocess.PIPE, stderr=log, text=True
             ) as command:

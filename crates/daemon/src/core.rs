@@ -614,10 +614,15 @@ impl State {
         }
     }
 
-    /// Tells the store when the first session is up and when the last one is down.
+    /// Tells the store when the first session is up and when the last one is down. A tunnel is no contact: it is always up.
     fn watch_contact(&mut self, occurrence: &Occurrence) {
         let was_on = !self.established.is_empty();
         match occurrence {
+            Occurrence::SessionUp { stream, .. } | Occurrence::SessionDown { stream, .. }
+                if stream.is_tunnel() =>
+            {
+                return;
+            }
             Occurrence::SessionUp { stream, .. } => drop(self.established.insert(*stream)),
             Occurrence::SessionDown { stream, .. } => drop(self.established.remove(stream)),
             _ => return,

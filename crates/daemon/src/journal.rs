@@ -178,13 +178,20 @@ impl Journal {
                     "accepted"
                 };
                 tracing::info!(
-                    stream = stream.0,
+                    stream = (!stream.is_tunnel()).then_some(stream.0),
                     link = name,
                     peer = %parameters.peer,
                     address = address.map(display),
                     secured = parameters.secured,
                     "session up, {direction}"
                 );
+            }
+            Occurrence::SessionDown {
+                stream,
+                link: Some(link),
+                reason,
+            } if stream.is_tunnel() => {
+                tracing::info!(link = self.link_name(*link), "session down: {reason}");
             }
             Occurrence::SessionDown { stream, reason, .. } => {
                 self.session_down(*stream, reason, now);

@@ -20,6 +20,22 @@ use crate::config::{LinkId, ListenerId, Route};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
+/// The numbers of tunnels are from this one on.
+const TUNNELS: u64 = 1 << 63;
+
+impl StreamId {
+    /// The tunnel of a number, through which bundles go in others: a session of the node's of which no driver knows.
+    pub(crate) const fn of_tunnel(number: u64) -> Self {
+        Self(TUNNELS | number)
+    }
+
+    /// Whether it is a tunnel: it stands for as long as its link is up, whatever connections there are.
+    #[must_use]
+    pub const fn is_tunnel(self) -> bool {
+        self.0 >= TUNNELS
+    }
+}
+
 /// Something that a driver is to answer; chosen by whoever asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);

@@ -208,6 +208,9 @@ fn in_custody_a_bundle_stays_until_the_peer_has_it_and_leaves_again_where_what_c
             .collect();
         bundles
     };
+    let sessions = world.machines[0].node.as_ref().unwrap().sessions();
+    let tunnels = sessions.iter().filter(|it| it.stream.is_tunnel());
+    assert_eq!((sessions.len(), tunnels.count()), (2, 1));
     world.until("it has left and stays", |world| {
         state(world) == [(BundleState::AwaitingSignal, true)] && headers(world, 1).len() == 1
     });

@@ -2,9 +2,6 @@
 
 use crate::driver::StreamId;
 
-/// The numbers of tunnels, of which no driver knows, are from this one on.
-const TUNNELS: u64 = 1 << 63;
-
 /// A session with a neighbour, or a conversation with it by datagrams. It begins with its connection or conversation, of which it has
 /// the number: a driver uses none twice. A tunnel has a number of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,7 +16,7 @@ impl SessionId {
 
     /// The tunnel of a number.
     pub(crate) const fn of_tunnel(number: u64) -> Self {
-        Self(TUNNELS | number)
+        Self::over(StreamId::of_tunnel(number))
     }
 
     /// The next number.
@@ -29,7 +26,7 @@ impl SessionId {
 
     /// Whether it is a tunnel.
     pub(crate) const fn is_tunnel(self) -> bool {
-        self.0 >= TUNNELS
+        self.stream().is_tunnel()
     }
 
     /// Its connection or conversation, as the driver knows it, which knows none of a tunnel.
