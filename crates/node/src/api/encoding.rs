@@ -60,6 +60,9 @@ fn varint(octets: &[u8]) -> Option<(u64, &[u8])> {
     Some((value, rest))
 }
 
+/// Octets of an answer, as most are.
+const ANSWER_OCTETS: usize = 192;
+
 /// The fields of the bundle that was created in the answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Created<'a> {
@@ -97,10 +100,30 @@ impl Created<'_> {
             + self
                 .request_id
                 .map_or(0, |id| field_len(REQUEST_ID_TAG, id));
-        encode_varint(octets(message), out);
+        let length = encoded_len_varint(octets(message)).saturating_add(message);
+        let lengths = [octets(message), octets(bundle)];
+        let mut room = [0; ANSWER_OCTETS];
+        match room.get_mut(..length) {
+            // Most answers are short: they are put together here, and given at once.
+            Some(mut place) => {
+                self.write(lengths, status, (&texts, &numbers), &mut place);
+                out.put_slice(room.get(..length).unwrap_or_default());
+            }
+            None => self.write(lengths, status, (&texts, &numbers), out),
+        }
+    }
+
+    fn write(
+        &self,
+        [message, bundle]: [u64; 2],
+        status: u64,
+        (texts, numbers): (&[(u32, &str); 2], &[(u32, u64); 4]),
+        out: &mut impl BufMut,
+    ) {
+        encode_varint(message, out);
         put_number(1, status, out);
         encode_key(BUNDLE_TAG, WireType::LengthDelimited, out);
-        encode_varint(octets(bundle), out);
+        encode_varint(bundle, out);
         texts
             .iter()
             .for_each(|&(tag, text)| put_text(tag, text, out));
