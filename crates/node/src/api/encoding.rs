@@ -106,22 +106,22 @@ impl Created<'_> {
         match room.get_mut(..length) {
             // Most answers are short: they are put together here, and given at once.
             Some(mut place) => {
-                self.write(lengths, status, (&texts, &numbers), &mut place);
+                self.write(lengths, &texts, &numbers, &mut place);
                 out.put_slice(room.get(..length).unwrap_or_default());
             }
-            None => self.write(lengths, status, (&texts, &numbers), out),
+            None => self.write(lengths, &texts, &numbers, out),
         }
     }
 
     fn write(
         &self,
         [message, bundle]: [u64; 2],
-        status: u64,
-        (texts, numbers): (&[(u32, &str); 2], &[(u32, u64); 4]),
+        texts: &[(u32, &str)],
+        numbers: &[(u32, u64)],
         out: &mut impl BufMut,
     ) {
         encode_varint(message, out);
-        put_number(1, status, out);
+        put_number(1, u64::try_from(STATUS_SUCCESS).unwrap_or_default(), out);
         encode_key(BUNDLE_TAG, WireType::LengthDelimited, out);
         encode_varint(bundle, out);
         texts
