@@ -4,14 +4,13 @@ import hashlib
 import json
 import socket
 import subprocess
-from pathlib import Path
 
 from labs.interop.installation import NotInstalled
 from labs.rig.node import Link, Node, Settings
 from tests.clients import installed
 from tests.stcp import frame, read
 from tests.udp import until
-from tests.workplace import Workplace
+from tests.workplace import Exchange
 
 SIZES = [0, 1, 5_000, 70_000, 3_000_000]
 
@@ -42,7 +41,7 @@ open(sys.argv[2], "wb").write(bytes(outer))
 """
 
 
-class Bibe(Workplace):
+class Bibe(Exchange):
     """A sender, ipn:1.0, with a tunnel to a far node, ipn:3.0, through a relay, ipn:2.0."""
 
     more = CUSTODY
@@ -60,27 +59,6 @@ class Bibe(Workplace):
     def start(self) -> None:
         for node in (self.receiver, self.sender, self.far):
             node.start()
-
-    def payload(self, octets: int) -> Path:
-        """A file of so many octets."""
-        path = self.directory / f"{octets}.payload"
-        path.write_bytes(b"".join(hashlib.sha256(b"%d" % at).digest() for at in range(octets // 32 + 1))[:octets])
-        return path
-
-    def send(self, source: Node, to: str, *sizes: int) -> None:
-        """A bundle of each size."""
-        sent = source.run("send", to, *[str(self.payload(octets)) for octets in sizes])
-        self.assertEqual(sent.returncode, 0, sent.stderr)
-
-    def take(self, target: Node, endpoint: str, *sizes: int) -> None:
-        """Bundles of these sizes, and no others."""
-        taken = target.run(
-            "recv", endpoint, "--count", str(len(sizes)), "--out", str(self.directory / f"{endpoint}.inbox"),
-            "--timeout", "60s", "--sha256", "--json", timeout_s=90)
-        self.assertEqual(taken.returncode, 0, taken.stderr)
-        arrived = sorted(json.loads(line)["sha256"] for line in taken.stdout.splitlines())
-        expected = sorted(hashlib.sha256(self.payload(octets).read_bytes()).hexdigest() for octets in sizes)
-        self.assertEqual(arrived, expected)
 
     def rest(self) -> None:
         """Nothing is left anywhere, and nobody waits for a signal."""
@@ -134,7 +112,7 @@ class Bibe(Workplace):
         self.rest()
 
     def judge(self, program: str, *arguments: str) -> str:
-        """What a program says that uses pyD3TN."""
+        """The output of a program that uses pyD3TN."""
         try:
             python = installed() / "python"
         except NotInstalled as reason:

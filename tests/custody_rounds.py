@@ -7,18 +7,13 @@ round is good when every bundle that the first node accepted arrived whole and o
 custodian of anything. A delivery whose confirmation was not durable when its node was killed may come again, as in `make kill`.
 """
 
-import argparse
-import shutil
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-from labs.rig.binary import dhow
-from labs.rig.crew import Crew, end_on_sigterm
+from labs.rig.crew import Crew
 from labs.rig.node import Link, Node, NodeFailed, Settings, free_port
-from labs.rig.terminal import Bar, say
-from tests.kill_rounds import Receiving, Result, Round, Sending, summary
+from tests.kill_rounds import Receiving, Result, Round, Sending, main
 
 # Signals gather for less than a custodian waits.
 CUSTODY = '[custody]\ndelay = "200ms"\nretry = "2s"\n'
@@ -87,41 +82,5 @@ class CustodyRound(Round):
             time.sleep(0.05)
 
 
-def play(binary: Path, seed: int, bundles: int) -> Result:
-    """One round in a directory of its own; the directory of a bad round stays."""
-    directory = Path(tempfile.mkdtemp(prefix=f"dhow-custody-{seed}-"))
-    with Crew() as crew:
-        result = CustodyRound(crew, binary, directory, seed, bundles).run()
-    if result.good:
-        shutil.rmtree(directory, ignore_errors=True)
-    else:
-        say(f"seed {seed}: {result}\n  kept: {directory}")
-    return result
-
-
-def main() -> int:
-    """Plays the rounds; 1 when one of them failed."""
-    parser = argparse.ArgumentParser(prog="custody_rounds", description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--bundles", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1, help="seed of the first round; the next follow")
-    parser.add_argument("--profile", default="debug", help="which build: debug or release")
-    options = parser.parse_args()
-    end_on_sigterm()
-    binary = dhow(options.profile)
-    bar = Bar(options.rounds, "rounds")
-    results: list[Result] = []
-    try:
-        for seed in range(options.seed, options.seed + options.rounds):
-            results.append(play(binary, seed, options.bundles))
-            bar.show(len(results), 0, f"seed {seed}: {results[-1].victim} killed, {results[-1].seconds:.1f} s")
-    except KeyboardInterrupt:
-        bar.clear()
-        say("interrupted")
-    bar.clear()
-    print(summary(results))
-    return 0 if results and all(result.good for result in results) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(CustodyRound, __doc__, rounds=100, bundles=300))

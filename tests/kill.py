@@ -3,7 +3,7 @@
 import unittest
 
 from labs.rig.binary import dhow
-from tests import custody_rounds
+from tests.custody_rounds import CustodyRound
 from tests.kill_rounds import play, summary
 
 # Enough to kill both the sender and the receiver, few enough for every change.
@@ -20,5 +20,5 @@ class Kill(unittest.TestCase):
         self.assertTrue(all(result.good for result in results), summary(results))
 
     def test_no_bundle_in_custody_is_lost_and_nobody_stays_custodian_when_each_node_is_killed(self) -> None:
-        results = [custody_rounds.play(dhow("debug"), seed, 100) for seed in (1, 2)]
+        results = [play(dhow("debug"), seed, 100, CustodyRound) for seed in (1, 2)]
         self.assertTrue(all(result.good for result in results), summary(results))

@@ -216,11 +216,11 @@ class Round:
             time.sleep(0.01)
 
 
-def play(binary: Path, seed: int, bundles: int) -> Result:
+def play(binary: Path, seed: int, bundles: int, kind: type[Round] = Round) -> Result:
     """One round in a directory of its own; the directory of a bad round stays."""
     directory = Path(tempfile.mkdtemp(prefix=f"dhow-kill-{seed}-"))
     with Crew() as crew:
-        result = Round(crew, binary, directory, seed, bundles).run()
+        result = kind(crew, binary, directory, seed, bundles).run()
     if result.good:
         shutil.rmtree(directory, ignore_errors=True)
     else:
@@ -240,11 +240,11 @@ def summary(results: list[Result]) -> str:
     )
 
 
-def main() -> int:
-    """Plays the rounds; 1 when one of them failed."""
-    parser = argparse.ArgumentParser(prog="kill_rounds", description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--bundles", type=int, default=1000)
+def main(kind: type[Round] = Round, about: str = __doc__, rounds: int = 200, bundles: int = 1000) -> int:
+    """Plays rounds of a kind, by default so many; 1 when one of them failed."""
+    parser = argparse.ArgumentParser(description=about.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--bundles", type=int, default=bundles)
     parser.add_argument("--seed", type=int, default=1, help="seed of the first round; the next follow")
     parser.add_argument("--profile", default="debug", help="which build: debug or release")
     options = parser.parse_args()
@@ -254,7 +254,7 @@ def main() -> int:
     results: list[Result] = []
     try:
         for seed in range(options.seed, options.seed + options.rounds):
-            results.append(play(binary, seed, options.bundles))
+            results.append(play(binary, seed, options.bundles, kind))
             bar.show(len(results), 0, f"seed {seed}, {results[-1].victim} killed, {results[-1].seconds:.1f} s")
     except KeyboardInterrupt:
         bar.clear()

@@ -1,15 +1,13 @@
 """The whole program over STCP and MTCP: two nodes that dial each other, peers that say nothing of themselves, and streams that are none."""
 
-import hashlib
 import json
 import socket
 import time
-from pathlib import Path
 
-from labs.rig.node import Link, Node, free_port
+from labs.rig.node import Link, free_port
 from labs.rig.stranger import head
 from tests.udp import bundle, until
-from tests.workplace import Workplace
+from tests.workplace import Exchange
 
 # Bundles of one read and of many.
 SIZES = [1, 23, 24, 255, 256, 5_000, 70_000, 1 << 20, 10_000_000]
@@ -20,7 +18,7 @@ PROTOCOLS = ["stcp", "stcp-draft", "mtcp"]
 MRU = 100_000
 
 
-class Stcp(Workplace):
+class Stcp(Exchange):
     """A sender and a receiver with links to each other."""
 
     def speak(self, protocol: str, node_policy: str = "") -> None:
@@ -37,27 +35,6 @@ class Stcp(Workplace):
             settings.node_policy = node_policy
             settings.links = [Link("other", other, f'peer = "{peer}"\n', protocol)]
             settings.routes = [(peer.replace(".0", ".*"), "other")]
-
-    def payload(self, octets: int) -> Path:
-        """A file of so many octets."""
-        path = self.directory / f"{octets}.payload"
-        path.write_bytes(b"".join(hashlib.sha256(b"%d" % at).digest() for at in range(octets // 32 + 1))[:octets])
-        return path
-
-    def send(self, source: Node, to: str, *sizes: int) -> None:
-        """A bundle of each size."""
-        sent = source.run("send", to, *[str(self.payload(octets)) for octets in sizes])
-        self.assertEqual(sent.returncode, 0, sent.stderr)
-
-    def take(self, target: Node, endpoint: str, *sizes: int) -> None:
-        """Bundles of these sizes, and no others."""
-        taken = target.run(
-            "recv", endpoint, "--count", str(len(sizes)), "--out", str(self.directory / f"{endpoint}.inbox"),
-            "--timeout", "30s", "--sha256", "--json", timeout_s=60)
-        self.assertEqual(taken.returncode, 0, taken.stderr)
-        arrived = sorted(json.loads(line)["sha256"] for line in taken.stdout.splitlines())
-        expected = sorted(hashlib.sha256(self.payload(octets).read_bytes()).hexdigest() for octets in sizes)
-        self.assertEqual(arrived, expected)
 
     def cross(self, protocol: str) -> None:
         """Bundles of all sizes cross both ways."""

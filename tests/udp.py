@@ -1,7 +1,6 @@
 """The whole program over UDP: two nodes, a receiver that dies, and strangers that say anything."""
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -20,7 +19,7 @@ from labs.rig.crew import Crew
 from labs.rig.network import Namespaces, namespaces_possible
 from labs.rig.node import Link, Node, Settings, free_port
 from labs.rig.stranger import crc16, head
-from tests.workplace import Workplace
+from tests.workplace import Exchange
 
 # Bundles of one datagram and of many, and one of several transfers (4 MiB).
 SIZES = [0, 1, 100, 1_232, 5_000, 70_000, 1 << 20, 10_000_000]
@@ -39,7 +38,7 @@ PATIENCE_S = 30.0
 POLL_S = 0.05
 
 
-class Udp(Workplace):
+class Udp(Exchange):
     """A sender and a receiver with links over UDP to each other."""
 
     def setUp(self) -> None:
@@ -56,27 +55,6 @@ class Udp(Workplace):
             settings.listen, settings.listen_protocol = own, "udp"
             settings.links = [Link("other", other, f'peer = "{peer}"\nrate = "{RATE}"\n', "udp")]
             settings.routes = [(peer.replace(".0", ".*"), "other")]
-
-    def payload(self, octets: int) -> Path:
-        """A file of so many octets."""
-        path = self.directory / f"{octets}.payload"
-        path.write_bytes(b"".join(hashlib.sha256(b"%d" % at).digest() for at in range(octets // 32 + 1))[:octets])
-        return path
-
-    def send(self, source: Node, to: str, *sizes: int) -> None:
-        """A bundle of each size, each a bundle of its own."""
-        sent = source.run("send", to, *[str(self.payload(octets)) for octets in sizes])
-        self.assertEqual(sent.returncode, 0, sent.stderr)
-
-    def take(self, target: Node, endpoint: str, *sizes: int) -> None:
-        """Bundles of these sizes, and no others."""
-        taken = target.run(
-            "recv", endpoint, "--count", str(len(sizes)), "--out", str(self.directory / f"{endpoint}.inbox"),
-            "--timeout", "30s", "--sha256", "--json", timeout_s=60)
-        self.assertEqual(taken.returncode, 0, taken.stderr)
-        arrived = sorted(json.loads(line)["sha256"] for line in taken.stdout.splitlines())
-        expected = sorted(hashlib.sha256(self.payload(octets).read_bytes()).hexdigest() for octets in sizes)
-        self.assertEqual(arrived, expected)
 
     def test_bundles_of_all_sizes_cross_both_ways(self) -> None:
         self.start()

@@ -1,5 +1,7 @@
 """What a whole-program test works with: a directory, a crew, nodes whose last words are shown when it fails."""
 
+import hashlib
+import json
 import shutil
 import sys
 import tempfile
@@ -42,3 +44,28 @@ class Workplace(unittest.TestCase):
             return
         for node in (self.sender, self.receiver):
             print(f"--- {node.settings.node_id} said last:\n{node.last_words(30)}", file=sys.stderr)
+
+
+class Exchange(Workplace):
+    """A workplace where bundles are told apart by their sizes."""
+
+    def payload(self, octets: int) -> Path:
+        """A file of so many octets."""
+        path = self.directory / f"{octets}.payload"
+        path.write_bytes(b"".join(hashlib.sha256(b"%d" % at).digest() for at in range(octets // 32 + 1))[:octets])
+        return path
+
+    def send(self, source: Node, to: str, *sizes: int) -> None:
+        """A bundle of each size."""
+        sent = source.run("send", to, *[str(self.payload(octets)) for octets in sizes])
+        self.assertEqual(sent.returncode, 0, sent.stderr)
+
+    def take(self, target: Node, endpoint: str, *sizes: int) -> None:
+        """Bundles of these sizes, and no others."""
+        taken = target.run(
+            "recv", endpoint, "--count", str(len(sizes)), "--out", str(self.directory / f"{endpoint}.inbox"),
+            "--timeout", "60s", "--sha256", "--json", timeout_s=90)
+        self.assertEqual(taken.returncode, 0, taken.stderr)
+        arrived = sorted(json.loads(line)["sha256"] for line in taken.stdout.splitlines())
+        expected = sorted(hashlib.sha256(self.payload(octets).read_bytes()).hexdigest() for octets in sizes)
+        self.assertEqual(arrived, expected)

@@ -182,6 +182,12 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
             "node.toml:6: 'custody' means nothing without protocol = \"bibe\"\nhint: remove it, or write protocol = \"bibe\"",
         ),
         (
+            format!(
+                "{NODE}[[link]]\nname = \"a\"\nprotocol = \"bibe\"\npeer = \"ipn:3.0\"\n[[link]]\nname = \"b\"\nprotocol = \"bibe\"\npeer = \"ipn:3.0\"\n"
+            ),
+            "node.toml:10: the link with protocol = \"bibe\" in line 6 leads to ipn:3.0 too\nhint: a peer needs one link of this kind, over which any routes may lead",
+        ),
+        (
             format!("{NODE}[[link]]\nname = \"gamma\"\nprotocol = \"bibe\"\n"),
             "node.toml:5: a link with protocol = \"bibe\" needs a 'peer': nobody says there who it is\nhint: for example: peer = \"ipn:3.0\"",
         ),

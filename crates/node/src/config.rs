@@ -409,7 +409,7 @@ pub struct Routing {
 /// Routers that are programs of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExternalConfig {
-    /// What holds for all of them.
+    /// Settings of all of them.
     pub policy: ExternalPolicy,
     /// Their destinations. The most specific pattern of a destination counts, of [`Config::routing`] and of this, the first of equals.
     pub routing: Vec<ExternalRouting>,
@@ -424,7 +424,7 @@ pub struct ExternalRouting {
     pub program: String,
 }
 
-/// How long programs are waited for.
+/// The times that programs are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExternalPolicy {
     /// Questions that a program may leave without an answer, at most; at least 1 (default 256).

@@ -1,8 +1,8 @@
 //! Bundles that leave in other bundles (draft-ietf-dtn-bibect-03): each becomes the payload of an administrative record for the node at the other
 //! end of a tunnel, which takes its own way there.
 //!
-//! The encapsulated bundle has left once the encapsulating one is durable here. Where the link asks for custody, it stays until the peer signals that
-//! it has it, and leaves again where no signal comes in time.
+//! The encapsulated bundle has left once the encapsulating one is durable here. If the link asks for custody, it stays until the peer signals that
+//! it has it, and leaves again if no signal comes in time.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -15,9 +15,9 @@ use dhow_link::stream::{RefuseReason, TransferId};
 
 use crate::adjacencies::session_id::SessionId;
 use crate::adjacencies::tunnel::Leaving;
-use crate::config::BibePolicy;
 use crate::crossing::HOP_LIMIT_EXCEEDED;
 use crate::held::arrivals::Origin;
+use crate::memory::length;
 use crate::node::Node;
 use crate::reservation::Comes;
 use crate::transmission::HOP_LIMIT;
@@ -26,7 +26,7 @@ use crate::transmission::HOP_LIMIT;
 const JOIN_OCTETS: u64 = 4 * 1024;
 
 impl Node {
-    /// What tunnels have to do: bundles to encapsulate, and encapsulating bundles to read.
+    /// The work of tunnels: bundles to encapsulate, and encapsulating bundles to read.
     pub(crate) fn attend_tunnels(&mut self, now: Now) {
         let mut next = self.adjacencies.tunnel_from(SessionId::of_tunnel(0));
         while let Some(session) = next {
@@ -38,7 +38,7 @@ impl Node {
     }
 
     fn encapsulate_all(&mut self, now: Now, session: SessionId) {
-        // What waits for the disk is bounded as that of neighbours is, whose octets are not read.
+        // The octets that wait for the disk are bounded, as those of neighbours are, which are not read meanwhile.
         while self.outbox.has_turn_left()
             && self.held.backlog().octets() < self.config.store_queue_octets
             && let Some(tunnel) = self.adjacencies.tunnel_mut(session)
@@ -64,49 +64,57 @@ impl Node {
         let outgoing = self.adjacencies.neighbour(session);
         let outgoing = outgoing.and_then(|it| it.outgoing().get(transfer.0));
         let key = outgoing.filter(|it| !it.fragment).map(|it| it.key);
-        let Some((peer, policy)) = self.adjacencies.tunnel_policy(session) else {
-            return Err(RefuseReason::Unknown);
-        };
-        let peer = peer.endpoint().clone();
-        let Some(hop_limit) = hop_limit(leaving) else {
+        let inner = header_of(leaving).ok_or(RefuseReason::NotAcceptable)?;
+        let Some(hop_limit) = hop_limit(&inner) else {
             // RFC 9171 4.4.3: it is deleted as soon as it is back.
             if let Some(key) = key {
                 self.delete_or_mark(now, key, HOP_LIMIT_EXCEEDED);
             }
             return Err(RefuseReason::NotAcceptable);
         };
-        let (wait, head) = self.bpdu_head(now, (session, key), policy, leaving.length);
-        let crc_type = match leaving
-            .pieces
-            .iter()
-            .any(|it| matches!(it, Piece::Extent(_)))
-        {
+        let head = self.bpdu_head(now, (session, key), leaving.length)?;
+        let made = self.make_carrier(now, (session, transfer, key), leaving, (&head, hop_limit));
+        if let (Err(_), Some(key)) = (&made, key) {
+            self.held
+                .custody_mut()
+                .value_mut()
+                .handle_not_encapsulated(key);
+        }
+        made
+    }
+
+    fn make_carrier(
+        &mut self,
+        now: Now,
+        (session, transfer, key): (SessionId, TransferId, Option<BundleKey>),
+        leaving: &Leaving,
+        (head, hop_limit): (&[u8], u8),
+    ) -> Result<(), RefuseReason> {
+        let peer = self.adjacencies.peer_of(session);
+        let peer = peer.ok_or(RefuseReason::Unknown)?;
+        let mut pieces = leaving.pieces.iter();
+        let crc_type = match pieces.any(|it| matches!(it, Piece::Extent(_))) {
             // The payload is not in memory; the encapsulated bundle has its own checksum.
             true => CrcType::None,
             false => self.payload_checksum(),
         };
         let source = self.held.endpoints().local().node_id().endpoint().clone();
         let creation = self.held.next_creation(&mut self.outbox, now, &source);
-        let builder = BundleBuilder::new(source, peer.clone(), creation, self.left_ms(now, key))
+        let destination = peer.endpoint().clone();
+        let builder = BundleBuilder::new(source, destination, creation, self.left_ms(now, key))
             .with_report_to(EndpointId::Null)
             .with_flags(BundleFlags::ADMINISTRATIVE_RECORD)
             .with_payload_crc_type(crc_type)
             .with_hop_limit(hop_limit);
-        // The number of a transmission may make its head longer, by so much at most.
-        let longest = leaving.length.saturating_add(HEAD_OCTETS);
-        let room = builder
-            .header(longest)
-            .map_err(|_| RefuseReason::NotAcceptable)?;
-        self.check_room(room.total_octets(), Comes::Answer)
-            .map_err(|_| RefuseReason::NoResources)?;
-        let head = self.number(now, (&peer, key), wait, head)?;
         let header = builder
-            .header(leaving.length.saturating_add(length(&head)))
+            .header(leaving.length.saturating_add(length(head.len())))
             .map_err(|_| RefuseReason::NotAcceptable)?;
+        self.check_room(header.total_octets(), Comes::Answer)
+            .map_err(|_| RefuseReason::NoResources)?;
         let mut crc = header.payload_crc();
-        crc.update(&head);
+        crc.update(head);
         let mut pieces = Vec::with_capacity(leaving.pieces.len().saturating_add(2));
-        let begin = [&*header.octets, &head].concat();
+        let begin = [&*header.octets, head].concat();
         pieces.push(Piece::Octets(begin.into()));
         for piece in &leaving.pieces {
             if let Piece::Octets(octets) = piece {
@@ -134,66 +142,57 @@ impl Node {
         left.unwrap_or(self.config.default_lifetime_ms).max(1)
     }
 
-    /// The head of a transmission without its number, and the time that its signal may take, where one is asked for.
-    fn bpdu_head(
-        &self,
-        now: Now,
-        (session, key): (SessionId, Option<BundleKey>),
-        policy: BibePolicy,
-        octets: u64,
-    ) -> (Option<Duration>, BpduHead) {
-        let types = policy.dialect.types();
-        let is_asked = key.is_some_and(|key| self.asks_peer_for_custody(session, key));
-        if !is_asked {
-            return (None, BpduHead::plain(types, octets));
-        }
-        let wait_ms =
-            (policy.latency_ms.saturating_mul(2)).saturating_add(self.config.custody.retry_ms);
-        let expected_by = match now.dtn.is_known() {
-            true => now.dtn.saturating_add_millis(wait_ms),
-            false => DtnTime::UNKNOWN,
-        };
-        let head = BpduHead::custodial(types, 0, expected_by, octets);
-        (Some(Duration::from_millis(wait_ms)), head)
-    }
-
     /// The octets of the head of a transmission, with a number where a signal is waited for.
-    fn number(
+    fn bpdu_head(
         &mut self,
         now: Now,
-        (peer, key): (&EndpointId, Option<BundleKey>),
-        wait: Option<Duration>,
-        mut head: BpduHead,
+        (session, key): (SessionId, Option<BundleKey>),
+        octets: u64,
     ) -> Result<Vec<u8>, RefuseReason> {
-        if let Some((wait, key)) = wait.zip(key) {
-            let custody = self.held.custody_mut().value_mut();
-            let given = custody.handle_encapsulated(now.monotonic, peer, key, wait);
-            let given = given.ok_or(RefuseReason::NoResources)?;
-            head.transmission_id = given.id;
-            if let Some(mark) = given.reserve {
-                let reservation = self.held.creation_mut().reserve_mark(mark);
-                self.outbox.store(StoreCommand::Reserve {
-                    time: reservation.time,
-                    sequence: reservation.sequence,
-                });
+        let asking = key.filter(|key| self.asks_peer_for_custody(session, *key));
+        let (peer, policy) =
+            (self.adjacencies.tunnel_policy(session)).ok_or(RefuseReason::Unknown)?;
+        let types = policy.dialect.types();
+        let head = match asking {
+            None => BpduHead::plain(types, octets),
+            Some(key) => {
+                let wait_ms = (policy.latency_ms.saturating_mul(2))
+                    .saturating_add(self.config.custody.retry_ms);
+                let wait = Duration::from_millis(wait_ms);
+                let custody = self.held.custody_mut().value_mut();
+                let given = custody.handle_encapsulated(now.monotonic, peer.endpoint(), key, wait);
+                let given = given.ok_or(RefuseReason::NoResources)?;
+                if let Some(mark) = given.reserve {
+                    let reservation = self.held.creation_mut().reserve_mark(mark);
+                    self.outbox.store(StoreCommand::Reserve {
+                        time: reservation.time,
+                        sequence: reservation.sequence,
+                    });
+                }
+                let expected_by = match now.dtn.is_known() {
+                    true => now.dtn.saturating_add_millis(wait_ms),
+                    false => DtnTime::UNKNOWN,
+                };
+                BpduHead::custodial(types, given.id, expected_by, octets)
             }
-        }
-        let mut octets = Vec::new();
-        head.encode(&mut octets);
-        Ok(octets)
+        };
+        let mut out = Vec::new();
+        head.encode(&mut out);
+        Ok(out)
     }
 }
 
-/// Octets of the head of a BIBE protocol data unit, at most.
-const HEAD_OCTETS: u64 = 38;
+/// The header of a bundle that leaves, which is its first piece.
+fn header_of(leaving: &Leaving) -> Option<Header> {
+    match leaving.pieces.first()? {
+        Piece::Octets(head) => Header::decode(head, Reading::Lenient).ok()?,
+        Piece::Extent(_) => None,
+    }
+}
 
-/// The hop limit of what carries a bundle. What carries another in turn has fewer hops each time, so that tunnels through each other end; none where
+/// The hop limit of a carrier. One that carries another carrier has fewer hops each time, so that tunnels through each other end; none where
 /// there are none left.
-fn hop_limit(leaving: &Leaving) -> Option<u8> {
-    let Some(Piece::Octets(head)) = leaving.pieces.first() else {
-        return None;
-    };
-    let header = Header::decode(head, Reading::Lenient).ok()??;
+fn hop_limit(header: &Header) -> Option<u8> {
     let hops = header.hop_count().filter(|_| header.is_administrative());
     match hops {
         Some(hops) => {
@@ -217,8 +216,4 @@ fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
         }
     }
     alloc::vec![Piece::Octets(all.freeze())]
-}
-
-fn length(octets: &[u8]) -> u64 {
-    u64::try_from(octets.len()).unwrap_or(u64::MAX)
 }

@@ -57,7 +57,7 @@ impl Node {
             None if session.is_tunnel() && self.asks_peer_for_custody(session, key) => {
                 self.await_peer(now, key)
             }
-            // What carries it is durable here.
+            // Its carrier is durable here.
             None if session.is_tunnel() => self.delete(now, key, Removal::Forwarded, None),
             // In version 7 nobody sends a signal: custody ends with the crossing where the next hop has said that it has the bundle.
             None if has_custody && !self.adjacencies.session_acknowledges(session) => {

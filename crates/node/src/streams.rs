@@ -265,7 +265,7 @@ impl Node {
                 neighbour.peer = Some(index);
                 neighbour.since = Some(now.monotonic);
                 neighbour.hops = link.map(Hop::Link).into_iter().collect();
-                // What encapsulates goes to the peer by itself, so a tunnel is no way to it.
+                // Carriers go to the peer by themselves, so a tunnel is no way to it.
                 let is_tunnel = neighbour.session.is_tunnel();
                 if !is_tunnel {
                     neighbour.hops.push(Hop::Peer(parameters.peer.clone()));

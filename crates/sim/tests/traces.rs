@@ -47,7 +47,7 @@ fn every_seed_leaves_the_trace_that_it_left_before() {
         while run.advance(STEP) {}
         let report = run.finish();
         let name = &family[member].name;
-        // Where no datagram is simulated, what was lost with one is not told from what a node forgot.
+        // Without simulated datagrams a loss with one is not told from a bundle that a node forgot.
         if family[member].scenario.fidelity != Fidelity::Bundle {
             assert_eq!(report.violations, 0, "{name}, seed {seed}");
         }

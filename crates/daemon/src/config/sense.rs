@@ -28,6 +28,7 @@ pub(super) fn check_sense(document: &Document<'_>, own: &[NodeId]) -> Result<(),
     check_lifetime(document)?;
     check_services(document)?;
     check_peers(document, own)?;
+    check_tunnels(document)?;
     check_routes(document, own)?;
     check_routing(document)?;
     check_contacts(document)?;
@@ -148,6 +149,29 @@ fn check_peers(document: &Document<'_>, own: &[NodeId]) -> Result<(), FileError>
                     format!("'peer' is {peer}, which is this node"),
                 )
                 .with_hint("'peer' is the node ID of the other side"));
+        }
+    }
+    Ok(())
+}
+
+/// Custody is between two nodes: a peer has one set of codes, and one link that leads to it in bundles.
+fn check_tunnels(document: &Document<'_>) -> Result<(), FileError> {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let links = document.all("link");
+    for entries in links.filter(|it| transport_of(it) == Transport::Bundles) {
+        let (peer, line) = (
+            entries.text("peer").unwrap_or_default(),
+            entries.line_of("peer"),
+        );
+        if let Some(before) = seen.insert(peer, line) {
+            return Err(document
+                .fault(
+                    line,
+                    format!(
+                        "the link with protocol = \"bibe\" in line {before} leads to {peer} too"
+                    ),
+                )
+                .with_hint("a peer needs one link of this kind, over which any routes may lead"));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What other programs speak with a node over its external socket (docs/external.md): frames of a length and a CBOR array.
+//! The protocol of other programs with a node over its external socket (docs/external.md): frames of a length and a CBOR array.
 //!
 //! Start reading at [`frame`], then [`wire`] (the messages of a convergence layer that is a program) and [`session`] (the machine
 //! for one neighbour that it offers). Routers are the node's own; nothing here knows of them.

@@ -77,7 +77,7 @@ pub fn check_session(octets: &[u8]) -> usize {
     run.whole
 }
 
-/// What has happened in a session.
+/// The events of a session.
 #[derive(Default)]
 struct Run {
     open: BTreeSet<u64>,

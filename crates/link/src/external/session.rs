@@ -26,7 +26,7 @@ const UNACKNOWLEDGED_MAX: usize = 1_024;
 /// Octets of answers that wait for the program to read them, before it is not read.
 const ANSWERS_OCTETS_MAX: usize = 64 << 10;
 
-/// What a session is made with.
+/// The settings of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Largest bundle taken, octets.

@@ -59,13 +59,13 @@ pub(crate) struct Leaving {
 pub(crate) struct Coming {
     /// The encapsulating bundle.
     pub(crate) outer: BundleKey,
-    /// What is said of the transmission.
+    /// The head of the transmission.
     pub(crate) head: BpduHead,
     /// Octets of the encapsulating bundle's payload that were read.
     pub(crate) read: u64,
 }
 
-/// What became of a bundle in another.
+/// The fate of a bundle in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     /// It is durable here, or was here before.
@@ -195,14 +195,14 @@ impl Tunnel {
         self.unread.push_back(outer);
     }
 
-    /// What is read next; none while as much is read as may be.
+    /// The next octets to read; none while as much is read as may be.
     pub(crate) fn next_reading(&mut self) -> Option<Reading> {
         if self.readings >= READINGS_BOUND {
             return None;
         }
         let reading = match self.paused.pop_front() {
             Some(transfer) => {
-                // What was refused meanwhile is read no further.
+                // A transfer that was refused meanwhile is read no further.
                 let coming = self.coming.get(&transfer).copied();
                 let Some(coming) = coming else {
                     return self.next_reading();

@@ -42,6 +42,11 @@ impl Custody {
         (self.peers).send(&mut self.reservation, now, peer, key, wait)
     }
 
+    /// A bundle that was to be sent to a peer in another is not: no signal for it is waited for.
+    pub fn handle_not_encapsulated(&mut self, key: BundleKey) {
+        self.peers.forget(key);
+    }
+
     /// Whether a signal of a peer is waited for about a bundle.
     #[must_use]
     pub fn is_encapsulated(&self, key: BundleKey) -> bool {

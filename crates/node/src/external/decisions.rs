@@ -1,4 +1,4 @@
-//! What a program says, and what it changes.
+//! The decisions of a program, and their effects.
 
 use core::time::Duration;
 

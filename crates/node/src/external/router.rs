@@ -74,7 +74,7 @@ pub(crate) struct ExternalCounts {
     pub(crate) stale: u64,
 }
 
-/// What the node is to do for a router.
+/// An order of a router to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// The bundle goes by routes, as the program says.
@@ -328,7 +328,7 @@ impl External {
         }
     }
 
-    /// What time brings.
+    /// Timers that are due.
     pub(crate) fn attend(&mut self, now: Instant) {
         for number in core::mem::take(&mut self.fresh) {
             let wait = match self.bundles.get(&number).map(|it| &it.standing) {
@@ -507,7 +507,7 @@ impl External {
 
 #[cfg(any(test, feature = "testing"))]
 impl External {
-    /// What must hold between any two events, for the bundles that are held.
+    /// The invariants between any two events, for the bundles that are held.
     ///
     /// # Panics
     /// When it does not.

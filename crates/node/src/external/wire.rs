@@ -330,9 +330,9 @@ pub enum Told<'a> {
         /// Octets a second of the contact that is planned now; 0 for unknown.
         octets_per_s: u64,
     },
-    /// Where is this to go?
+    /// The question for the next hops of a bundle.
     Bundle(&'a Question),
-    /// What became of a copy.
+    /// The fate of a copy.
     Copy {
         /// The bundle's number.
         number: u64,

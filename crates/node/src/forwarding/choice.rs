@@ -100,7 +100,7 @@ impl Forwarding {
             let is_back = entry.previous().is_some() && entry.previous() == neighbour.peer;
             let may_pass = !is_back || planted(Mutant::SentBack);
             let is_spoken = !entry.is_untranslatable() || neighbour.speaks(entry.version());
-            // What a tunnel carries has to come to its other end by another way.
+            // The carriers of a tunnel come to its other end by another way.
             let is_inside =
                 neighbour.session.is_tunnel() && neighbour.peer == Some(entry.destination());
             fits && may_pass && is_spoken && !is_inside && !self.has_left(held, neighbour.link, key)
