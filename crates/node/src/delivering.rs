@@ -6,12 +6,13 @@ use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 
 use dhow_bundle::Now;
+use dhow_bundle::storage::BundleKey;
 use dhow_link::stream::RefuseReason;
 
 use crate::api::seam::DeliveryId;
 use crate::driver::StreamId;
 use crate::forwarding::cut_through::CutThrough;
-use crate::held::bundles::Removal;
+use crate::held::bundles::{Identity, Removal};
 use crate::held::endpoints::EndpointIndex;
 use crate::node::Node;
 
@@ -98,6 +99,10 @@ impl Node {
                 self.delete(now, key, Removal::Delivered, None);
                 continue;
             }
+            if self.is_in_hand_in_one_piece(key) {
+                self.retry_after(now, key, DECLINED_RETRY);
+                continue;
+            }
             if self.held.is_stale(now, key) {
                 self.verify(now, key);
                 if !self.held.may_verify(key) {
@@ -115,6 +120,20 @@ impl Node {
                 payload,
             );
         }
+    }
+
+    /// An application has the bundle in hand that fragments make a whole of, and nobody knows yet whether it will confirm it: it came in
+    /// one piece as well, and is not durable.
+    fn is_in_hand_in_one_piece(&self, key: BundleKey) -> bool {
+        let Some(entry) = self.held.entry(key).filter(|it| it.fragment().is_some()) else {
+            return false;
+        };
+        let whole = Identity {
+            fragment: None,
+            ..entry.identity()
+        };
+        !self.held.endpoints().id(entry.source()).is_null()
+            && self.forwarding.is_in_hand(&self.held, &whole)
     }
 
     /// An application has confirmed a delivery: it has the bundle for good once this is durable.

@@ -126,6 +126,10 @@ impl Node {
         let outer = self.held.hold_new(now, &builder, &header);
         self.held
             .begin_arrival(outer, Origin::Encapsulating { session, transfer });
+        if let Some(key) = key {
+            let custody = self.held.custody_mut().value_mut();
+            custody.handle_carried(key, outer);
+        }
         for piece in joined(pieces) {
             self.held.append(&mut self.outbox, outer, piece);
         }

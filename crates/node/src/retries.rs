@@ -50,6 +50,8 @@ impl Node {
         self.held.release_moved(&mut self.outbox, key);
         if !self.meets_pending_deletion(now, key) {
             self.held.advance(&mut self.outbox, key, Trigger::Left);
+            let custody = self.held.custody_mut().value_mut();
+            custody.handle_carrier_gone(now.monotonic, key);
         }
     }
 

@@ -12,6 +12,7 @@
 mod world;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, StoredBundle};
@@ -310,6 +311,59 @@ fn what_carries_a_bundle_never_goes_through_the_tunnel_itself() {
         let made = counters(&world, 0).created;
         assert_eq!(made, 10, "five, and five that carried them");
     }
+}
+
+/// The tunnel is no way for what carries its bundles: that waits for the way there is, and leaves with the first contact.
+#[test]
+fn what_carries_a_bundle_waits_for_its_way_and_for_no_time() {
+    let mut world = line(6, BibePolicy::default(), |number, config| {
+        if number == 1 {
+            config.routes.push(route("ipn:4.*", "tunnel4"));
+        }
+    });
+    world.cut(0, 1);
+    let mut sender = Client::new("ipn:1.5", false);
+    for number in 0..3 {
+        sender.send(adu("ipn:4.7777"), &payload(number, 300));
+    }
+    world.connect(0, sender);
+    world.until("all are inside", |world| {
+        let headers = headers(world, 0);
+        headers.len() == 3 && headers.iter().all(Header::is_administrative)
+    });
+    for _ in 0..10 {
+        world.pass(Duration::from_secs(1));
+        let node = world.machines[0].node.as_ref().unwrap();
+        let now = world.now(0);
+        let bundles = node.bundles(now, BundleKey(0));
+        let states: Vec<BundleState> = bundles.map(|(_, it)| it.state).collect();
+        assert_eq!(states, [BundleState::Waiting; 3]);
+    }
+    world.join(0, 1);
+    let receiver = world.connect(3, Client::new("ipn:4.7777", true));
+    world.until("all came", |world| {
+        world.client(3, receiver).received.len() == 3 && is_empty(world)
+    });
+}
+
+/// A contact that is long in coming: what carries a bundle in custody is made once, and not once for each time that no signal can come.
+#[test]
+fn a_bundle_in_custody_is_carried_once_while_its_carrier_waits_here() {
+    let mut world = line(7, custodial(), |_, _| ());
+    world.cut(0, 1);
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:4.42"), &payload(0, 5_000));
+    world.connect(0, sender);
+    world.until("it is inside", |world| headers(world, 0).len() == 2);
+    world.pass(Duration::from_secs(120));
+    assert_eq!(headers(&world, 0).len(), 2);
+    assert_eq!(counters(&world, 0).created, 2);
+    world.join(0, 1);
+    let receiver = world.connect(3, Client::new("ipn:4.42", true));
+    world.until("it came, and nobody waits", |world| {
+        world.client(3, receiver).received.len() == 1 && is_empty(world)
+    });
+    assert_eq!(counters(&world, 0).created, 2);
 }
 
 /// Two tunnels lead through each other: the hops of what carries other carriers are used up, and nothing goes round for ever.

@@ -28,6 +28,9 @@ pub(super) const ALL_TRANSMISSIONS_BOUND: usize = 1 << 20;
 /// A signal leaves so much before its peer would need it, beside the time that it takes: ION's margin.
 const MARGIN: Duration = Duration::from_secs(10);
 
+/// The longest time for which a signal is waited for.
+const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
+
 /// Octets of a signal before its runs, at most: two arrays of two, a record type, a disposition, and the head of the array of runs.
 const HEAD_OCTETS: usize = 16;
 
@@ -64,6 +67,10 @@ impl Default for BibePeer {
 struct Transmission {
     key: BundleKey,
     deadline: Instant,
+    /// The time from when it has left here to that.
+    wait: Duration,
+    /// The bundle that carries it, while it is held here.
+    carrier: Option<BundleKey>,
 }
 
 /// A peer, and what was sent to it.
@@ -81,6 +88,10 @@ pub(super) struct Peers {
     /// The last transmission of each bundle: only its signal counts.
     transmissions: BTreeMap<BundleKey, (EndpointId, u64)>,
     deadlines: BTreeSet<(Instant, BundleKey)>,
+    /// The bundles in those that carry them and are held here.
+    carried: BTreeMap<BundleKey, BundleKey>,
+    /// The number of times that no signal for a bundle came.
+    timeouts: BTreeMap<BundleKey, u8>,
     signals: Aggregates,
 }
 
@@ -90,6 +101,8 @@ impl Peers {
             peers: BTreeMap::new(),
             transmissions: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            carried: BTreeMap::new(),
+            timeouts: BTreeMap::new(),
             signals: Aggregates::new(signal_octets),
         }
     }
@@ -123,13 +136,17 @@ impl Peers {
             self.transmissions.remove(&transmission.key);
             self.deadlines
                 .remove(&(transmission.deadline, transmission.key));
+            self.timeouts.remove(&transmission.key);
+            if let Some(carrier) = transmission.carrier {
+                self.carried.remove(&carrier);
+            }
             transmission.key
         })
         .collect()
     }
 
-    /// A bundle is sent to a peer with custody, and a signal may take so long. None where the peer is none, has too many, or was given all IDs
-    /// (draft-ietf-dtn-bibect-03 4.1).
+    /// A bundle is sent to a peer with custody, and a signal may take so long, or twice as long after each time that none came. None where the
+    /// peer is none, has too many, or was given all IDs (draft-ietf-dtn-bibect-03 4.1).
     pub(super) fn send(
         &mut self,
         reservation: &mut Reservation,
@@ -145,11 +162,65 @@ impl Peers {
             return None;
         }
         let given = to.counter.next(reservation)?;
+        let timeouts = self.timeouts.get(&key).copied().unwrap_or(0);
+        let times = 1_u32.checked_shl(timeouts.into());
+        let wait = times.and_then(|times| wait.checked_mul(times));
+        let wait = wait.map_or(LONGEST_WAIT, |wait| wait.min(LONGEST_WAIT));
         let deadline = now + wait;
-        to.sent.insert(given.id, Transmission { key, deadline });
+        let transmission = Transmission {
+            key,
+            deadline,
+            wait,
+            carrier: None,
+        };
+        to.sent.insert(given.id, transmission);
         self.transmissions.insert(key, (peer.clone(), given.id));
         self.deadlines.insert((deadline, key));
         Some(given)
+    }
+
+    /// A bundle is in one that is held here: the time for its signal begins when that has left.
+    pub(super) fn carry(&mut self, key: BundleKey, carrier: BundleKey) {
+        if let Some(transmission) = self.transmission_mut(key) {
+            let before = transmission.carrier.replace(carrier);
+            if let Some(before) = before {
+                self.carried.remove(&before);
+            }
+            self.carried.insert(carrier, key);
+        }
+    }
+
+    /// A bundle has left, or is held no more: if it carried another, the time for the signal of that begins.
+    pub(super) fn let_go(&mut self, now: Instant, carrier: BundleKey) {
+        let Some(key) = self.carried.remove(&carrier) else {
+            return;
+        };
+        if let Some(transmission) = self.transmission_mut(key) {
+            transmission.carrier = None;
+            self.postpone(now, key);
+        }
+    }
+
+    /// The signal of a bundle is waited for from now on.
+    fn postpone(&mut self, now: Instant, key: BundleKey) {
+        if let Some(transmission) = self.transmission_mut(key) {
+            let before = transmission.deadline;
+            let deadline = now + transmission.wait;
+            transmission.deadline = deadline;
+            self.deadlines.remove(&(before, key));
+            self.deadlines.insert((deadline, key));
+        }
+    }
+
+    fn transmission_mut(&mut self, key: BundleKey) -> Option<&mut Transmission> {
+        let (peer, id) = self.transmissions.get(&key)?;
+        self.peers.get_mut(peer)?.sent.get_mut(id)
+    }
+
+    /// A bundle is held no more.
+    pub(super) fn remove_bundle(&mut self, key: BundleKey) {
+        self.forget(key);
+        self.timeouts.remove(&key);
     }
 
     /// Whether a signal for a bundle is waited for.
@@ -165,6 +236,9 @@ impl Peers {
         let peer = self.peers.get_mut(&peer);
         if let Some(transmission) = peer.and_then(|peer| peer.sent.remove(&id)) {
             self.deadlines.remove(&(transmission.deadline, key));
+            if let Some(carrier) = transmission.carrier {
+                self.carried.remove(&carrier);
+            }
         }
         true
     }
@@ -180,6 +254,7 @@ impl Peers {
         let (&id, transmission) = from.sent.range(first..=last).next()?;
         let key = transmission.key;
         self.forget(key);
+        self.timeouts.remove(&key);
         let outcome = match disposition.releases() {
             true => Outcome::Released,
             false => Outcome::ForwardElsewhere(disposition),
@@ -200,12 +275,21 @@ impl Peers {
 
     /// The next bundle for which no signal came in time (draft-ietf-dtn-bibect-03 4.3).
     pub(super) fn poll_timed_out(&mut self, now: Instant) -> Option<BundleKey> {
-        let &(deadline, key) = self.deadlines.first()?;
-        if deadline > now {
-            return None;
+        // Each turn returns or sets a deadline later than now.
+        while let Some(&(deadline, key)) = self.deadlines.first()
+            && deadline <= now
+        {
+            let waits = self.transmission_mut(key);
+            if waits.is_some_and(|it| it.carrier.is_some() && !it.wait.is_zero()) {
+                self.postpone(now, key);
+                continue;
+            }
+            self.forget(key);
+            let timeouts = self.timeouts.entry(key).or_default();
+            *timeouts = timeouts.saturating_add(1);
+            return Some(key);
         }
-        self.forget(key);
-        Some(key)
+        None
     }
 
     /// A peer is owed a signal about a transmission (draft-ietf-dtn-bibect-03 4.2). False where it is no peer, or did not ask for custody.
@@ -258,6 +342,8 @@ impl Peers {
                 self.transmissions.len(),
             ))
             .saturating_add(tree_octets::<(Instant, BundleKey)>(self.deadlines.len()))
+            .saturating_add(tree_octets::<(BundleKey, BundleKey)>(self.carried.len()))
+            .saturating_add(tree_octets::<(BundleKey, u8)>(self.timeouts.len()))
             .saturating_add(peers.fold(0, usize::saturating_add))
             .saturating_add(self.signals.memory_octets())
     }
@@ -272,7 +358,12 @@ impl Peers {
             let transmission = &self.peers[peer].sent[id];
             assert_eq!(transmission.key, *key);
             assert!(self.deadlines.contains(&(transmission.deadline, *key)));
+            if let Some(carrier) = transmission.carrier {
+                assert_eq!(self.carried.get(&carrier), Some(key));
+            }
         }
+        let carriers = |peer: &Peer| peer.sent.values().filter(|it| it.carrier.is_some()).count();
+        assert_eq!(self.carried.len(), self.peers.values().map(carriers).sum());
         self.signals.counts();
     }
 }

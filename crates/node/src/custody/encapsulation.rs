@@ -42,6 +42,17 @@ impl Custody {
         (self.peers).send(&mut self.reservation, now, peer, key, wait)
     }
 
+    /// A bundle that is sent to a peer is in this one, which is held here: the time for its signal begins when that has left
+    /// ([`Self::handle_carrier_gone`]).
+    pub fn handle_carried(&mut self, key: BundleKey, carrier: BundleKey) {
+        self.peers.carry(key, carrier);
+    }
+
+    /// A bundle, which may carry another, has left, or is held no more.
+    pub fn handle_carrier_gone(&mut self, now: Instant, carrier: BundleKey) {
+        self.peers.let_go(now, carrier);
+    }
+
     /// A bundle that was to be sent to a peer in another is not: no signal for it is waited for.
     pub fn handle_not_encapsulated(&mut self, key: BundleKey) {
         self.peers.forget(key);

@@ -29,6 +29,7 @@ use alloc::vec::Vec;
 use dhow_bundle::HeaderReader;
 use dhow_bundle::storage::BundleKey;
 
+use crate::adjacencies::links::is_tunnel;
 use crate::adjacencies::session_id::SessionId;
 use crate::config::{Config, LinkConfig, LinkId, SendOrder};
 use crate::forwarding::choice::SplitBundle;
@@ -200,6 +201,9 @@ impl Forwarding {
     pub(crate) fn add_link(&mut self, id: LinkId, config: &LinkConfig) {
         if config.policy.order == SendOrder::Expiry {
             self.queues.add_by_expiry(id);
+        }
+        if let Some(peer) = config.policy.peer.as_ref().filter(|_| is_tunnel(config)) {
+            self.routes.add_tunnel(id, peer.endpoint().clone());
         }
         self.sent.add_link(config);
     }

@@ -127,11 +127,11 @@ impl HeldCustody {
     }
 
     /// A bundle is held no longer.
-    pub(crate) fn removed(&mut self, key: BundleKey) {
+    pub(crate) fn removed(&mut self, now: Instant, key: BundleKey) {
         self.signals.remove(&key);
         self.cut.remove(&key);
         self.released.remove(&key);
-        self.custody.handle_removed(key);
+        self.custody.handle_removed(now, key);
     }
 
     /// Another node has custody of a bundle that is leaving once more.

@@ -10,7 +10,7 @@ use dhow_bundle::EndpointId;
 use dhow_bundle::eid::EidPattern;
 
 use super::Hop;
-use crate::config::Route;
+use crate::config::{LinkId, Route};
 use crate::driver::OperatorRefusal;
 
 /// Hops for which there is room at once: few destinations have more.
@@ -23,6 +23,8 @@ pub(crate) struct StaticRoutes {
     routes: Vec<(EidPattern, Hop, Route)>,
     /// In the same order.
     rows: Vec<Row>,
+    /// Links that lead through bundles for an endpoint, which no route over them leads to.
+    tunnels: Vec<(LinkId, EndpointId)>,
 }
 
 /// The order of routes: they are used by falling rank.
@@ -85,17 +87,28 @@ impl StaticRoutes {
         Ok(())
     }
 
+    /// A link whose bundles go in others for this endpoint: those take another way.
+    pub(crate) fn add_tunnel(&mut self, link: LinkId, peer: EndpointId) {
+        self.tunnels.push((link, peer));
+    }
+
     /// The next hops for a destination, best first: the destination's own node, should a session to it be up, then those of routes,
     /// the most specific pattern first, and of equally specific ones the highest priority.
     pub(crate) fn hops(&self, destination: &EndpointId) -> Vec<Hop> {
         let mut hops = Vec::with_capacity(USUAL_HOPS);
         hops.extend(destination.node_id().map(Hop::Peer));
         for row in self.rows.iter().filter(|row| row.set.matches(destination)) {
-            if !hops.contains(&row.hop) {
+            if !hops.contains(&row.hop) && !self.leads_inside(&row.hop, destination) {
                 hops.push(row.hop.clone());
             }
         }
         hops
+    }
+
+    /// Whether a hop is the tunnel that bundles for this destination carry others through.
+    fn leads_inside(&self, hop: &Hop, destination: &EndpointId) -> bool {
+        let mut tunnels = self.tunnels.iter();
+        tunnels.any(|(link, peer)| *hop == Hop::Link(*link) && peer == destination)
     }
 
     /// The routes, best first.

@@ -43,7 +43,7 @@ pub(super) const NODE_KEYS: &[Key] = &[
         "segment",
         Kind::Size,
         "\"64KiB\"",
-        "Octets of a segment of its store: a multiple of 4096 from 64KiB to 1GiB.",
+        "Octets of a segment of its store: a multiple of 4096 from 64KiB to 1GiB. Half of one has the identities of removed bundles, some 30 octets each.",
     ),
     with_default(
         "segment_mru",

@@ -96,10 +96,38 @@ fn only_the_last_transmission_of_a_bundle_counts() {
     send(&mut custody, 3, 1);
     signal(&mut custody, 2, Disposition::Accepted, &[(1, 1)]);
     assert_eq!(outcomes(&mut custody, 0), []);
-    custody.handle_removed(BundleKey(1));
+    custody.handle_removed(at(0), BundleKey(1));
     signal(&mut custody, 3, Disposition::Accepted, &[(1, 1)]);
     assert_eq!(outcomes(&mut custody, 99), []);
     assert_eq!(custody.poll_timeout(), None);
+}
+
+/// What carries a bundle may wait here for a contact: until it has left, no other is made. Without a signal the next wait is twice as long.
+#[test]
+fn a_signal_is_waited_for_from_when_the_carrier_left_and_longer_each_time() {
+    let mut custody = with_peers(BibePeer::default());
+    let (key, carrier) = (BundleKey(1), BundleKey(7));
+    send(&mut custody, 2, 1);
+    custody.handle_carried(key, carrier);
+    assert_eq!(outcomes(&mut custody, 1_000), []);
+    custody.handle_carrier_gone(at(1_030), BundleKey(8));
+    custody.handle_carrier_gone(at(1_030), carrier);
+    assert_eq!(custody.poll_timeout(), Some(at(1_090)));
+    custody.handle_carrier_gone(at(1_050), carrier);
+    assert_eq!(outcomes(&mut custody, 1_089), []);
+    assert_eq!(outcomes(&mut custody, 1_090), [(1, Outcome::SendAgain)]);
+    for (at_s, wait_s) in [(2_000, 120), (3_000, 240)] {
+        let given = custody.handle_encapsulated(at(at_s), &node(2), key, WAIT);
+        assert!(given.is_some());
+        custody.handle_carried(key, carrier);
+        custody.handle_removed(at(at_s), carrier);
+        assert_eq!(outcomes(&mut custody, at_s + wait_s - 1), []);
+        let again = [(1, Outcome::SendAgain)];
+        assert_eq!(outcomes(&mut custody, at_s + wait_s), again);
+    }
+    custody.handle_removed(at(4_000), key);
+    send(&mut custody, 2, 1);
+    assert_eq!(custody.poll_timeout(), Some(at(60)), "another bundle");
 }
 
 #[test]

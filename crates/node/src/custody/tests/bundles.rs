@@ -157,7 +157,7 @@ fn a_key_that_is_free_for_another_bundle_has_no_signal_under_way() {
     made_here(&mut custody, 1);
     custody.handle_sent(at(0), BundleKey(1), RTT);
     custody.handle_signal(BundleKey(1), Disposition::Accepted);
-    custody.handle_removed(BundleKey(1));
+    custody.handle_removed(at(0), BundleKey(1));
     assert_eq!(made_here(&mut custody, 1), 2);
     custody.handle_sent(at(0), BundleKey(1), RTT);
     assert_eq!(outcomes(&mut custody, 1), []);
@@ -175,7 +175,7 @@ fn what_the_table_does_not_have_is_counted_and_changes_nothing() {
     assert_eq!(custody.handle_request(BundleKey(1), None), None);
     assert_eq!(custody.state(BundleKey(1)), CustodyState::Requested);
     assert_eq!(custody.counters().transitions_refused, 4);
-    custody.handle_removed(BundleKey(2));
+    custody.handle_removed(at(0), BundleKey(2));
     custody.handle_declined(at(0), BundleKey(1), REFUSED);
     assert_eq!(custody.count(), 0);
     assert_eq!(custody.counters().transitions_refused, 4);
@@ -254,7 +254,7 @@ fn custody_is_taken_of_so_many_bundles() {
     }
     assert_eq!(custody.handle_request(BundleKey(bound), None), None);
     assert_eq!(custody.counters().without_room, 1);
-    custody.handle_removed(BundleKey(3));
+    custody.handle_removed(at(0), BundleKey(3));
     assert!(custody.handle_request(BundleKey(bound), None).is_some());
 }
 

@@ -191,7 +191,8 @@ impl Model {
             }
             Step::Sent { key, round_trip_s } => self.send(key, round_trip_s),
             Step::Remove(key) => {
-                self.custody.handle_removed(BundleKey(key));
+                let now = self.now();
+                self.custody.handle_removed(now, BundleKey(key));
                 self.parcels.remove(&key);
             }
             Step::Signal { key, releases } => {

@@ -220,7 +220,7 @@ fn memory_is_counted_and_given_back() {
     assert!(held > before + 99 * 100, "{held}");
     signals(&mut custody, 15);
     for key in 1..100 {
-        custody.handle_removed(BundleKey(key));
+        custody.handle_removed(at(0), BundleKey(key));
     }
     assert_eq!(custody.memory_octets(), before);
 }

@@ -140,6 +140,19 @@ impl Parcel {
         }
     }
 
+    /// The part of [`Self::range`] that a node has of it, in whichever version it came there first. An administrative record has another
+    /// length in the other one (docs/gateway.md): its first octet stands for all of it.
+    pub fn range_before(&self) -> FragmentRange {
+        let range = self.range();
+        match self.is_administrative() && self.fragment.is_none() {
+            true => FragmentRange {
+                length: range.length.min(1),
+                ..range
+            },
+            false => range,
+        }
+    }
+
     /// Octets of the whole application data unit.
     pub fn total_octets(&self) -> u64 {
         self.fragment

@@ -158,7 +158,7 @@ impl Station {
     /// Its disk does not have it: nobody takes back what has left.
     pub fn handle_left(&mut self, parcel: &Parcel) -> Result<(), Wrong> {
         self.handle_acknowledged(parcel, parcel.octets());
-        match self.has_durably(parcel.name, parcel.range()) {
+        match self.has_durably(parcel.name, parcel.range_before()) {
             true => Ok(()),
             false => Err((
                 "durable",
@@ -187,7 +187,9 @@ impl Station {
             _ => parcel.age_ms.unwrap_or(0).saturating_add(2_000) >= parcel.lifetime_ms,
         };
         // A bundle that an application here has confirmed may be forgotten.
-        if is_old || is_delivered || self.has_durably(parcel.name, range) {
+        let length = range.length.min(parcel.range_before().length);
+        let kept = FragmentRange { length, ..range };
+        if is_old || is_delivered || self.has_durably(parcel.name, kept) {
             return Ok(());
         }
         let octets = octets.min(parcel.octets());
@@ -200,7 +202,7 @@ impl Station {
 
     /// RFC 9174 5.2.3: whoever has all of a bundle may say so, and this machine may be rid of it.
     pub(super) fn check_kept(&self, parcel: &Parcel) -> Result<(), Wrong> {
-        match self.is_source(parcel) || self.has_durably(parcel.name, parcel.range()) {
+        match self.is_source(parcel) || self.has_durably(parcel.name, parcel.range_before()) {
             true => Ok(()),
             false => Err((
                 "durable",
@@ -272,7 +274,7 @@ impl Station {
         if !parcel.previous.as_ref().map_or(may_be_silent, names_this) {
             return wrong("sends a bundle that names another previous node (RFC 9171 5.4)");
         }
-        let range = parcel.range();
+        let range = parcel.range_before();
         let came = self.came.get(&parcel.name).into_iter().flatten();
         let came: Vec<Came> = came
             .filter(|came| covers(std::iter::once(came.range), range))
