@@ -112,3 +112,29 @@ fn hops_are_counted_on_across_both_versions() {
     let (limit, count) = (20, 21);
     assert_eq!(refused, Err(Untranslatable::HopLimit { limit, count }));
 }
+
+/// RFC 9172 3.8, RFC 6257 2.4: nobody may take an encrypted payload for a plain one, whatever the flags of the block that says so.
+#[test]
+fn an_encrypted_payload_never_leaves_without_the_block_that_says_so() {
+    for (version, block, begin) in [
+        (Version::V6, &[4, 0x10, 1, 0][..], [4, 0x30]),
+        (
+            Version::V7,
+            &[0x85, 12, 5, 0x10, 0, 0x41, 0][..],
+            [0x85, 12],
+        ),
+    ] {
+        let plain = builder(version).bundle(b"secret").unwrap();
+        let head_octets = match version {
+            Version::V6 => 3,
+            Version::V7 => header(&plain).payload.octets.len(),
+        };
+        let place = header(&plain).octets.len() - head_octets;
+        let bundle = Bytes::from([&plain[..place], block, &plain[place..]].concat());
+        let came = header(&bundle);
+        let left = came.forwarded(&hop(1)).octets;
+        assert!(left.windows(2).any(|it| it == begin));
+        let refused = crossed(&came, &hop(1), Edit::default());
+        assert!(matches!(refused, Err(Untranslatable::Security { .. })));
+    }
+}

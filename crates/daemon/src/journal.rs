@@ -209,6 +209,9 @@ impl Journal {
                 let address = self.addresses(to);
                 tracing::warn!(%id, %to, address, "bundle waits for another next hop: {why}");
             }
+            Occurrence::RecordUnread { id } => {
+                tracing::warn!(%id, "nothing here reads this administrative record: it is a report, or of a tunnel (protocol = \"bibe\") whose peer is not in the node file");
+            }
             Occurrence::MessageRejected {
                 peer,
                 message,
@@ -323,6 +326,7 @@ fn provoked(occurrence: &Occurrence) -> Option<(Kind, Option<&NodeId>)> {
         Occurrence::RefusedIncoming { from, .. } => Some((Kind::Refused, Some(from))),
         Occurrence::RefusedOutgoing { to, .. } => Some((Kind::RefusedByPeer, Some(to))),
         Occurrence::Untranslatable(it) => Some((Kind::Untranslatable, Some(&it.to))),
+        Occurrence::RecordUnread { .. } => Some((Kind::RecordUnread, None)),
         Occurrence::MessageRejected { peer, .. } => Some((Kind::Rejected, peer.as_ref())),
         Occurrence::DatagramsDropped { .. } => Some((Kind::Dropped, None)),
         Occurrence::Deleted { reason, .. } => match ReasonCode::from_code(*reason) {

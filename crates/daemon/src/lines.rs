@@ -48,6 +48,8 @@ pub enum Kind {
     TransitionRefused,
     /// The disk gave no octets of a stored bundle.
     Unread,
+    /// Nothing here reads a record for this node.
+    RecordUnread,
 }
 
 impl Kind {
@@ -66,6 +68,7 @@ impl Kind {
             Self::Deleted => "more bundles were deleted",
             Self::StoreRefused => "more refusals of the store",
             Self::Unread => "more reads of stored octets failed",
+            Self::RecordUnread => "more administrative records were for nothing that is here",
             Self::Quarantined => "more bundles are damaged on disk and in quarantine",
             Self::TransitionRefused => {
                 "more events were passed over that a bundle's state did not allow"

@@ -6,6 +6,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{BundleFlags, FragmentRange, Now, Version};
 
+use crate::driver::Occurrence;
 use crate::held::bundles::{Entry, Identity, Removal};
 use crate::held::reassembly::UnitId;
 use crate::held::removed::Recollection;
@@ -124,8 +125,19 @@ impl Node {
         let tunnel = is_possible.then(|| self.adjacencies.tunnel_with(source));
         match tunnel.flatten() {
             Some(session) => self.take_encapsulating(now, key, session),
-            None => self.delivered(now, key),
+            None => self.pass_over_record(now, key),
         }
+    }
+
+    /// A record that nobody reads here: a report, or what a tunnel carries whose other end this node does not know.
+    fn pass_over_record(&mut self, now: Now, key: BundleKey) {
+        if let Some(entry) = self.held.entry(key) {
+            let id = self.held.bundle_id(entry);
+            self.outbox.counters.records_unread += 1;
+            self.outbox.occurred(Occurrence::RecordUnread { id });
+        }
+        self.delete_rest(now, key);
+        self.delete(now, key, Removal::Delivered, None);
     }
 
     /// A bundle has rested, or what it rested for has come.

@@ -414,6 +414,11 @@ pub enum Occurrence {
         /// Time from its beginning to its acknowledgment, nanoseconds: a `Duration` has twice the octets.
         took_ns: u64,
     },
+    /// An administrative record for this node came that nothing here reads.
+    RecordUnread {
+        /// The bundle that it is in.
+        id: BundleId,
+    },
     /// An application has confirmed a bundle.
     Delivered {
         /// The bundle.

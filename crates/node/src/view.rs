@@ -307,6 +307,8 @@ pub struct Counters {
     pub signals_sent: u64,
     /// Custody signals about bundles that this node has not, or has no custody of.
     pub signals_ignored: u64,
+    /// Administrative records for this node that nothing here reads: reports, or bundles for a tunnel that it does not have (docs/bibe.md).
+    pub records_unread: u64,
     /// Stored bundles found corrupt.
     pub quarantined: u64,
     /// Events that the state of a bundle does not allow: mistakes in this program.

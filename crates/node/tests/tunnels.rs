@@ -405,7 +405,7 @@ fn a_node_that_is_no_peer_is_not_listened_to() {
     world.connect(0, sender);
     let receiver = world.connect(3, Client::new("ipn:4.42", true));
     world.until("the carrier is there", |world| {
-        counters(world, 3).delivered == 1
+        counters(world, 3).records_unread == 1
     });
     world.stay(30);
     assert!(world.client(3, receiver).received.is_empty() && is_empty(&world));

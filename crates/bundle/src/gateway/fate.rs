@@ -17,7 +17,6 @@ pub(super) enum Fate {
 /// RFC 6257: blocks of the Bundle Security Protocol.
 const BUNDLE_AUTHENTICATION: v6::BlockType = v6::BlockType(2);
 const PAYLOAD_INTEGRITY: v6::BlockType = v6::BlockType(3);
-const PAYLOAD_CONFIDENTIALITY: v6::BlockType = v6::BlockType(4);
 const EXTENSION_SECURITY: v6::BlockType = v6::BlockType(9);
 
 /// The fate of a block of version 6 on its way to 7.
@@ -33,7 +32,7 @@ pub(super) fn of_v6(block: &v6::Block) -> Result<Fate, Untranslatable> {
         Type::CUSTODY_OR_AGE if block.custody_id().is_some() => return Ok(Fate::Removed),
         Type::EXTENDED_CLASS | Type::METADATA => Fate::Remembered,
         // What is encrypted is lost without the block that says so.
-        PAYLOAD_CONFIDENTIALITY => return Err(security(6, block.block_type.0.into())),
+        Type::PAYLOAD_CONFIDENTIALITY => return Err(security(6, block.block_type.0.into())),
         BUNDLE_AUTHENTICATION | PAYLOAD_INTEGRITY | EXTENSION_SECURITY => {
             return of_integrity(6, block.block_type.0.into(), block.flags.bits());
         }

@@ -20,6 +20,8 @@ pub struct BlockType(pub u8);
 impl BlockType {
     /// The payload.
     pub const PAYLOAD: Self = Self(1);
+    /// Payload Confidentiality Block (RFC 6257 2.4): the payload is encrypted.
+    pub const PAYLOAD_CONFIDENTIALITY: Self = Self(4);
     /// The node that it came from (RFC 6259).
     pub const PREVIOUS_HOP: Self = Self(5);
     /// Metadata (RFC 6258).

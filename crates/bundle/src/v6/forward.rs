@@ -217,7 +217,9 @@ fn forwarded_block(block: &Block, edit: &HopEdit) -> Option<Block> {
         return Some(block.clone());
     }
     // RFC 5050 5.6 step 3: it is discarded, or marked as not processed.
-    let is_discarded = block.flags.contains(BlockFlags::DISCARD_IF_UNPROCESSED);
+    // Without the block that says so, what is encrypted would pass for what it is not: that one stays.
+    let is_discarded = block.flags.contains(BlockFlags::DISCARD_IF_UNPROCESSED)
+        && block.block_type != BlockType::PAYLOAD_CONFIDENTIALITY;
     (!is_discarded).then(|| Block {
         flags: block.flags | BlockFlags::FORWARDED_UNPROCESSED,
         ..block.clone()

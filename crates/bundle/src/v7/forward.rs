@@ -351,8 +351,11 @@ impl Header {
                 write_changed(block, out, |out| node.endpoint().encode(out));
             }
         } else if self.is_unsupported(block) {
-            // RFC 9171 5.6 step 4.
-            if !(discards && block.flags.contains(BlockFlags::DISCARD_IF_UNPROCESSABLE)) {
+            // RFC 9171 5.6 step 4. RFC 9172 3.8: a BCB is never discarded, whatever its flags say.
+            let is_discarded = discards
+                && block.flags.contains(BlockFlags::DISCARD_IF_UNPROCESSABLE)
+                && block.block_type != BlockType::BLOCK_CONFIDENTIALITY;
+            if !is_discarded {
                 self.repeat_block(block, out);
             }
         } else if let (BlockType::BUNDLE_AGE, Some(age_ms), 1..) =

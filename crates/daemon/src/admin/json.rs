@@ -94,6 +94,7 @@ fn counts(counters: &Counters) -> Value {
         "fallbacks": counters.fallbacks,
         "signals_sent": counters.signals_sent,
         "signals_ignored": counters.signals_ignored,
+        "records_unread": counters.records_unread,
         "quarantined": counters.quarantined,
         "transitions_refused": counters.transitions_refused,
         "passed": counters.passed,

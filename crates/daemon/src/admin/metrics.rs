@@ -161,7 +161,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 30] {
+fn bundle_counters(counters: &Counters) -> [Row; 31] {
     [
         (
             "bundles_created",
@@ -263,6 +263,11 @@ fn bundle_counters(counters: &Counters) -> [Row; 30] {
             "adverts_refused",
             "Adverts that no router took",
             counters.adverts_refused,
+        ),
+        (
+            "records_unread",
+            "Administrative records for this node that nothing here reads",
+            counters.records_unread,
         ),
         (
             "programs_ended",
