@@ -7,6 +7,7 @@ use core::ops::Range;
 
 use bytes::Bytes;
 
+use crate::cbor::Reader;
 use crate::crc::CrcType;
 use crate::eid::EndpointId;
 use crate::gateway::GATEWAY_BLOCK_V7;
@@ -28,6 +29,9 @@ pub const MAX_HEADER_OCTETS: usize = 64 * 1024;
 
 /// Extension blocks in one bundle: each is looked at whenever the header is; real bundles have up to 6.
 pub const MAX_EXTENSION_BLOCKS: usize = 64;
+
+/// Copies of one bundle that spray and wait knows of, at most.
+pub const MAX_PERMITS: u64 = 1 << 16;
 
 /// The head of the payload block: all that comes before the payload's first octet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -248,6 +252,18 @@ impl Header {
                 && !self.encrypted.contains(&block.number)
                 && announces_aggregated_reports(self.content(block))
         })
+    }
+
+    /// The copies that a node to which the bundle comes may make in its turn (binary spray and wait), if a block says so: 1 to
+    /// [`MAX_PERMITS`].
+    #[must_use]
+    pub fn permits(&self) -> Option<u64> {
+        let mut blocks = self.extensions.iter();
+        let block = blocks.find(|block| {
+            block.block_type == BlockType::SPRAY_PERMITS && !self.encrypted.contains(&block.number)
+        })?;
+        let permits = Reader::new(self.content(block)).unsigned().ok()?;
+        (1..=MAX_PERMITS).contains(&permits).then_some(permits)
     }
 
     /// The flags of extension blocks that this node cannot process, which say what to do then (RFC 9171 5.6 step 4, RFC 5050 5.6 step 3).

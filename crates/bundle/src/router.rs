@@ -8,14 +8,23 @@ pub enum RouterKind {
     Static,
     /// All neighbours, each once: a copy stays until the bundle expires or its destination's node has it.
     Flood,
+    /// A bounded number of copies, half of them handed on at each meeting; who has the last one meets the destination's node (binary spray and wait).
+    SprayAndWait,
+    /// Neighbours that have met the destination's node more often, or nodes that have (RFC 6693).
+    Prophet,
 }
 
 impl RouterKind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Static, Self::Flood];
+    pub const ALL: [Self; 4] = [Self::Static, Self::Flood, Self::SprayAndWait, Self::Prophet];
 
     /// Their names, in the same order.
-    pub const NAMES: &[&str] = &[Self::Static.name(), Self::Flood.name()];
+    pub const NAMES: &[&str] = &[
+        Self::Static.name(),
+        Self::Flood.name(),
+        Self::SprayAndWait.name(),
+        Self::Prophet.name(),
+    ];
 
     /// Its name in files.
     #[must_use]
@@ -23,6 +32,8 @@ impl RouterKind {
         match self {
             Self::Static => "static",
             Self::Flood => "flood",
+            Self::SprayAndWait => "spray-and-wait",
+            Self::Prophet => "prophet",
         }
     }
 

@@ -176,6 +176,11 @@ impl Node {
         };
         let key = self.held.bundles_mut().insert(entry);
         self.take_custody(key, header);
+        if let Some(permits) = header.permits()
+            && self.forwarding.counts_copies(&header.primary.destination)
+        {
+            self.held.set_permits(key, permits);
+        }
         Ok(Admission::New(key))
     }
 

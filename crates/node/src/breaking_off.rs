@@ -55,7 +55,7 @@ impl Node {
         self.forwarding
             .drop_cut_through(&mut self.adjacencies, &mut self.attention, now, key);
         self.drop_reactive(now, key);
-        self.held.custody_mut().removed(now.monotonic, key);
+        self.held.let_go(now, key);
         self.held.end_arrival(key);
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);
         if let Some(entry) = self.held.entry_mut(key) {

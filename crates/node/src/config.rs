@@ -404,7 +404,12 @@ pub struct Routing {
     pub to: String,
     /// The router that decides about their bundles.
     pub router: RouterKind,
+    /// With spray and wait, the copies of a bundle that is made here, 1 to 65,536 (default [`COPIES`]).
+    pub copies: u32,
 }
+
+/// The usual copies of a bundle with spray and wait: enough for some hundred nodes.
+pub const COPIES: u32 = 8;
 
 /// Routers that are programs of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -109,7 +109,7 @@ impl Node {
                 .remember(now.monotonic, identity, expires, removal, (0, None));
         }
         self.forwarding.forget(destination, key);
-        self.held.custody_mut().removed(now.monotonic, key);
+        self.held.let_go(now, key);
         self.reporting
             .store_behind_reports(&mut self.outbox, StoreCommand::Delete { key, remember });
     }

@@ -94,6 +94,7 @@ impl Node {
             .adjacencies
             .neighbour(session)
             .is_some_and(|neighbour| !neighbour.ending);
+        let permits = (self.forwarding).permits(&self.adjacencies, session, key);
         let Some(state) = self.forwarding.split(key, session).filter(|_| ready) else {
             self.adjacencies.discharge(session, range.length);
             self.settle_fragment(now, session, key, Some(None));
@@ -105,13 +106,14 @@ impl Node {
             offset,
             length: range.length,
         };
-        let edit = self.held.hop_edit(
+        let mut edit = self.held.hop_edit(
             &self.adjacencies,
             now,
             session,
             (key, &state.header),
             Some(fragment),
         );
+        edit.permits = permits;
         let leaving = (self.adjacencies).leaving_fragment(session, &state.header, &edit, &payload);
         let LeavingFragment { head, end } = match leaving {
             Ok(leaving) => leaving,

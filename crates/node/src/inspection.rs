@@ -112,7 +112,7 @@ impl Node {
     pub fn routes(&self) -> Vec<RouteView> {
         let routing = self.config.routing.iter();
         let routing = routing.filter(|it| it.router != RouterKind::Static);
-        let routed = routing.map(|Routing { to, router }| RouteView {
+        let routed = routing.map(|Routing { to, router, .. }| RouteView {
             route: Route {
                 to: to.clone(),
                 via: "*".into(),

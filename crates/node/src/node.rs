@@ -296,6 +296,7 @@ impl Node {
             self.attend_all(now);
         }
         self.follow_contacts(now);
+        self.forwarding.handle_routers_timeout(now);
         self.adjacencies.look_at_paths(&mut self.outbox, now);
         if self
             .services
@@ -319,10 +320,10 @@ impl Node {
         let perf = self.services.perf.due();
         let custody = self.held.custody().value().poll_timeout();
         let programs = self.forwarding.externals_due();
-        [held, timeout, adjacencies, reports, perf, custody, programs]
-            .into_iter()
-            .flatten()
-            .min()
+        let routers = self.forwarding.routers_due();
+        let own = [held, timeout, adjacencies, reports, perf, custody];
+        let asked = [programs, routers];
+        own.into_iter().chain(asked).flatten().min()
     }
 
     fn handle_store(&mut self, now: Now, event: StoreEvent) {

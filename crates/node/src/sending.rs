@@ -295,7 +295,8 @@ impl Node {
         let limit = neighbour.policy.fragment_octets;
         let mru = neighbour.transfer_mru();
         let place = (key, header);
-        let edit = (self.held).hop_edit(&self.adjacencies, now, session, place, None);
+        let mut edit = (self.held).hop_edit(&self.adjacencies, now, session, place, None);
+        edit.permits = (self.forwarding).permits(&self.adjacencies, session, key);
         let leaving =
             (self.forwarding).leaving(&self.adjacencies, session, (header, octets), &edit);
         let leaving = match leaving {

@@ -139,7 +139,7 @@ impl Node {
             StoreRefusal::Gaps => "octets of it are missing".into(),
         };
         self.held.advance(&mut self.outbox, key, Trigger::Deleted);
-        self.held.custody_mut().removed(now.monotonic, key);
+        self.held.let_go(now, key);
         self.forwarding.forget_acknowledged(key);
         if self.orphan(now, key, arrival.origin) {
             return;

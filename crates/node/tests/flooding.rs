@@ -20,7 +20,7 @@ use std::time::Duration;
 use dhow_bundle::storage::{BundleKey, REMOVED_BOUND};
 use dhow_bundle::{BundleFlags, BundleId};
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Config, RouterKind, Routing};
+use dhow_node::config::{COPIES, Config, RouterKind, Routing};
 use dhow_node::driver::{Occurrence, StreamId};
 use proptest::prelude::*;
 use world::World;
@@ -33,6 +33,7 @@ fn circle(count: u32, seed: u64, edit: impl Fn(u32, &mut Config)) -> World {
         config.routing = vec![Routing {
             to: "ipn:*".into(),
             router: RouterKind::Flood,
+            copies: COPIES,
         }];
         config.removed_bound = REMOVED_BOUND;
         edit(number, config);
@@ -274,6 +275,7 @@ fn destinations_of_other_patterns_go_by_routes() {
         config.routing.push(Routing {
             to: "ipn:2.*".into(),
             router: RouterKind::Static,
+            copies: COPIES,
         });
         if number == 1 {
             config.routes.push(dhow_node::config::Route {

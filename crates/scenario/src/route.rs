@@ -8,6 +8,9 @@ use dhow_document::{Document, Entries, FileError};
 use crate::network::Network;
 use crate::scenario::{Route, Routing};
 
+/// The copies of a bundle where a scenario says nothing of them: a node's own default.
+const USUAL_COPIES: u32 = 8;
+
 /// Reads all routes of a file.
 pub(crate) fn read(document: &Document<'_>, network: &Network) -> Result<Vec<Route>, FileError> {
     let mut routes: Vec<Route> = Vec::new();
@@ -46,6 +49,14 @@ pub(crate) fn read_routing(
         };
         let router = entries.text("router").and_then(RouterKind::named);
         let router = router.unwrap_or_default();
+        let copies = entries.integer("copies");
+        if copies.is_some() && router != RouterKind::SprayAndWait {
+            let what = format!("'{}' does not count copies", router.name());
+            let error = document.fault(entries.line_of("copies"), what);
+            return Err(error.with_hint("it is a key of router = \"spray-and-wait\""));
+        }
+        let copies = copies.and_then(|it| u32::try_from(it).ok());
+        let copies = copies.unwrap_or(USUAL_COPIES);
         for node in network.nodes(document, entries, "node")? {
             for &to in &destinations {
                 if !known.insert((node, to)) {
@@ -54,7 +65,12 @@ pub(crate) fn read_routing(
                     let error = document.fault(entries.line_of("router"), what);
                     return Err(error.with_hint("leave one out"));
                 }
-                all.push(Routing { node, to, router });
+                all.push(Routing {
+                    node,
+                    to,
+                    router,
+                    copies,
+                });
             }
         }
     }

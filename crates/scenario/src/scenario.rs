@@ -268,6 +268,8 @@ pub struct Routing {
     pub to: Option<NodeIndex>,
     /// The router that decides about them.
     pub router: RouterKind,
+    /// With spray and wait, the copies of a bundle that is made there.
+    pub copies: u32,
 }
 
 impl Routing {

@@ -358,6 +358,7 @@ fn add_routing(scenario: &Scenario, blueprints: &mut [Blueprint]) {
             blueprint.config.routing.push(Routing {
                 to: routing.pattern(&scenario.nodes),
                 router: routing.router,
+                copies: routing.copies,
             });
         }
     }

@@ -56,6 +56,9 @@ pub struct HopEdit {
     pub fragment: Option<FragmentRange>,
     /// The payload block's checksum.
     pub payload_crc: ForwardedPayloadCrc,
+    /// The copies that the next node may make of a bundle of version 7 in its turn, where that is counted: a block says so if there are several,
+    /// and none if there is one.
+    pub permits: Option<u64>,
     /// The custodian of a bundle of version 6, where it is another than before (RFC 5050 5.10.1).
     pub custodian: Option<Custodian>,
     /// The block that the next hop takes for the age of a bundle of version 6: one that takes type 10 for it gets no custody ID.
@@ -84,6 +87,7 @@ pub struct LastHop {
     previous_node: Option<NodeId>,
     hop_increment: u64,
     unsupported: UnsupportedBlocks,
+    permits: Option<u64>,
     went: Vec<u8>,
 }
 
@@ -93,6 +97,7 @@ impl LastHop {
         self.came == came
             && self.hop_increment == edit.hop_increment
             && self.unsupported == edit.unsupported
+            && self.permits == edit.permits
             && self.previous_node == edit.previous_node
     }
 
@@ -102,6 +107,7 @@ impl LastHop {
         self.previous_node.clone_from(&edit.previous_node);
         self.hop_increment = edit.hop_increment;
         self.unsupported = edit.unsupported;
+        self.permits = edit.permits;
         self.went.clear();
         self.went.extend_from_slice(went);
     }
@@ -316,7 +322,7 @@ impl Header {
 
     /// Appends the blocks that the next hop must see and that did not come with the bundle.
     fn insert_blocks(&self, edit: &HopEdit, out: &mut Vec<u8>) {
-        // There are at most 64 extension blocks, so two numbers are found.
+        // There are at most 64 extension blocks, so three numbers are found.
         let is_free = |number: &u64| !self.extensions.iter().any(|block| block.number == *number);
         let mut numbers = (2_u64..).filter(is_free);
         let mut head = |block_type, flags| BlockHead {
@@ -334,6 +340,10 @@ impl Header {
             let head = head(BlockType::PREVIOUS_NODE, BlockFlags::NONE);
             write_block(head, out, |out| node.endpoint().encode(out));
         }
+        if let Some(permits @ 2..) = edit.permits {
+            let head = head(BlockType::SPRAY_PERMITS, BlockFlags::REPLICATE);
+            write_block(head, out, |out| write_unsigned(out, permits));
+        }
         // RFC 9171 4.4.2: without creation time, exactly one bundle age block.
         if self.lacks_bundle_age() {
             let head = head(BlockType::BUNDLE_AGE, BlockFlags::REPLICATE);
@@ -350,6 +360,8 @@ impl Header {
             } else if let Some(node) = &edit.previous_node {
                 write_changed(block, out, |out| node.endpoint().encode(out));
             }
+        } else if block.block_type == BlockType::SPRAY_PERMITS && edit.permits.is_some() {
+            // The number was the one before's.
         } else if self.is_unsupported(block) {
             // RFC 9171 5.6 step 4. RFC 9172 3.8: a BCB is never discarded, whatever its flags say.
             let is_discarded = discards

@@ -143,8 +143,11 @@ mod tests {
             if line.starts_with('[') {
                 section = line;
             }
-            let is_of_program = section == "[[routing]]" && line.starts_with("program =");
-            if !is_of_program && (section != "[[link]]" || !is_of_others(line)) {
+            let is_of_one_router = section == "[[routing]]"
+                && ["program =", "copies ="]
+                    .iter()
+                    .any(|key| line.starts_with(key));
+            if !is_of_one_router && (section != "[[link]]" || !is_of_others(line)) {
                 without = without + line + "\n";
             }
         }

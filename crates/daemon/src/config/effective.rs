@@ -248,7 +248,8 @@ mod tests {
 
     #[test]
     fn every_key_that_has_no_default_is_worked_out_or_has_no_value() {
-        const WITHOUT: [&str; 19] = [
+        const WITHOUT: [&str; 20] = [
+            "copies",
             "on_sent",
             "dialect",
             "custody",

@@ -14,7 +14,13 @@ use super::routing::{read_pattern, read_routing};
 pub const PROGRAM: &str = "program";
 
 /// The routers of a node file.
-pub const ROUTERS: &[&str] = &[RouterKind::Static.name(), RouterKind::Flood.name(), PROGRAM];
+pub const ROUTERS: &[&str] = &[
+    RouterKind::Static.name(),
+    RouterKind::Flood.name(),
+    RouterKind::SprayAndWait.name(),
+    RouterKind::Prophet.name(),
+    PROGRAM,
+];
 
 /// The name of the program of a `[[routing]]`.
 pub(super) const NAME: Key = key(

@@ -1,9 +1,11 @@
 //! `[[route]]` and `[[routing]]`: the ways that bundles leave by.
 
+use super::external::{NAME as PROGRAM, ROUTERS};
 use dhow_bundle::NodeId;
 use dhow_bundle::eid::EidPattern;
+use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required};
 use dhow_document::{Document, Entries, FileError, nearest};
-use dhow_node::config::{LinkConfig, Route, RouterKind, Routing};
+use dhow_node::config::{COPIES as USUAL_COPIES, LinkConfig, Route, RouterKind, Routing};
 
 /// Reads a `[[route]]`.
 pub(super) fn read_route(
@@ -36,16 +38,57 @@ pub(super) fn read_route(
     })
 }
 
+/// The copies of a `[[routing]]`.
+const COPIES: Key = key(
+    "copies",
+    Kind::Integer(1, 65_536),
+    Absent::Means("8"),
+    "8",
+    "With router = \"spray-and-wait\", the copies of a bundle that is made here; the same wherever the node file says it.",
+);
+
+/// The sections `[[routing]]`.
+pub(super) const SECTION: Section = Section {
+    name: "routing",
+    occurs: Occurs::Many,
+    meaning: "Who decides which neighbours get bundles. The most specific pattern of a destination counts; without one, routes do.",
+    groups: &[&[
+        required(
+            "to",
+            Kind::Text,
+            "\"ipn:*.*\"",
+            "Endpoint-ID pattern of destinations.",
+        ),
+        required(
+            "router",
+            Kind::Choice(ROUTERS),
+            "\"flood\"",
+            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it; spray-and-wait: so many copies, and no more; prophet: neighbours that have met the destination's node more often (docs/routing.md); or a program of its own. Bundles without a source go by routes.",
+        ),
+        COPIES,
+        PROGRAM,
+    ]],
+};
+
 /// Reads a `[[routing]]`.
 pub(super) fn read_routing(
     document: &Document<'_>,
     entries: &Entries,
 ) -> Result<Routing, FileError> {
+    let router = entries.text("router").and_then(RouterKind::named);
+    let router = router.unwrap_or_default();
+    let copies = entries.integer("copies");
+    if copies.is_some() && router != RouterKind::SprayAndWait {
+        let what = format!("'{}' does not count copies", router.name());
+        return Err(document
+            .fault(entries.line_of("copies"), what)
+            .with_hint("'copies' is a key of router = \"spray-and-wait\""));
+    }
+    let copies = copies.and_then(|it| u32::try_from(it).ok());
     Ok(Routing {
         to: read_pattern(document, entries)?,
-        router: (entries.text("router"))
-            .and_then(RouterKind::named)
-            .unwrap_or_default(),
+        router,
+        copies: copies.unwrap_or(USUAL_COPIES),
     })
 }
 

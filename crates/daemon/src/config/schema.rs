@@ -3,8 +3,9 @@
 use super::bibe;
 use super::contacts::{CONTACT, CONTACT_PLAN};
 use super::custody::SECTION as CUSTODY;
-use super::external::{NAME as PROGRAM_NAME, ROUTERS, SECTION as EXTERNAL};
+use super::external::SECTION as EXTERNAL;
 use super::gateway::{AGE_DIALECT, BUNDLE_VERSIONS};
+use super::routing::SECTION as ROUTING;
 use dhow_bundle::protocol::{OnSent, Protocol};
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
@@ -510,26 +511,7 @@ pub const SECTIONS: &[Section] = &[
             ),
         ]],
     },
-    Section {
-        name: "routing",
-        occurs: Occurs::Many,
-        meaning: "Who decides which neighbours get bundles. The most specific pattern of a destination counts; without one, routes do.",
-        groups: &[&[
-            required(
-                "to",
-                Kind::Text,
-                "\"ipn:*.*\"",
-                "Endpoint-ID pattern of destinations.",
-            ),
-            required(
-                "router",
-                Kind::Choice(ROUTERS),
-                "\"flood\"",
-                "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it; or a program of its own. Bundles without a source go by routes.",
-            ),
-            PROGRAM_NAME,
-        ]],
-    },
+    ROUTING,
     EXTERNAL,
     CONTACT,
     CONTACT_PLAN,

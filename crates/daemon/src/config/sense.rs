@@ -1,10 +1,10 @@
 //! The octets that a node file cannot mean: values that are each of their kind and contradict one another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use dhow_bundle::NodeId;
 use dhow_bundle::eid::EidPattern;
+use dhow_bundle::{NodeId, RouterKind};
 
 use super::address::split_address;
 use dhow_document::{Document, Entries, FileError};
@@ -210,6 +210,20 @@ fn check_routes(document: &Document<'_>, own: &[NodeId]) -> Result<(), FileError
 
 fn check_routing(document: &Document<'_>) -> Result<(), FileError> {
     let mut seen: BTreeMap<EidPattern, usize> = BTreeMap::new();
+    let sprayed = document.all("routing");
+    let sprayed = sprayed.filter(|it| it.text("router") == Some(RouterKind::SprayAndWait.name()));
+    let copies: BTreeSet<Option<i64>> = sprayed.map(|it| it.integer("copies")).collect();
+    if copies.len() > 1 {
+        let last = document.all("routing").last();
+        return Err(document
+            .fault(
+                last.map_or(0, Entries::line),
+                "two [[routing]]s have different 'copies'",
+            )
+            .with_hint(
+                "one router decides about all destinations of spray-and-wait: give each the same",
+            ));
+    }
     for entries in document.all("routing") {
         let to = entries.text("to").unwrap_or_default();
         // A text that is no pattern was refused before.

@@ -143,7 +143,7 @@ impl Router for External {
     fn handle_bundle(&mut self, key: BundleKey, change: BundleChange<'_>) {
         let number = self.numbers.get(&key).copied();
         match (change, number) {
-            (BundleChange::Held, None) => drop(self.number(key)),
+            (BundleChange::Held(_), None) => drop(self.number(key)),
             (BundleChange::Noted(note), None) => {
                 let number = self.number(key);
                 self.recall(number, note);
@@ -160,7 +160,7 @@ impl Router for External {
             (BundleChange::Barred(peer), Some(number)) => {
                 self.settle(number, peer, Outcome::Barred);
             }
-            (BundleChange::Held | BundleChange::Noted(_), Some(_)) | (_, None) => {}
+            (BundleChange::Held(_) | BundleChange::Noted(_), Some(_)) | (_, None) => {}
         }
     }
 
@@ -218,6 +218,16 @@ impl Router for External {
         note.push(BREAK);
         Some(note.into())
     }
+
+    fn permits(&self, _: BundleKey, _: &NodeId) -> Option<u64> {
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn handle_timeout(&mut self, _: Instant) {}
 
     fn has_adverts(&self) -> bool {
         !self.adverts.is_empty()

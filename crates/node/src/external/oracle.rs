@@ -15,7 +15,7 @@ use super::router::{External, Wish};
 use super::wire::{Question, Said};
 use crate::config::ExternalPolicy;
 use crate::driver::StreamId;
-use crate::routing::{BundleChange, Contact, Passage, Router};
+use crate::routing::{BundleChange, Contact, Facts, Passage, Router};
 
 /// Bundles that the router holds; their numbers begin at 1.
 const BUNDLES: u32 = 8;
@@ -41,7 +41,7 @@ pub fn check_program(octets: &[u8]) -> usize {
     }
     let mut held: BTreeSet<BundleKey> = (0..BUNDLES).map(BundleKey).collect();
     for &key in &held {
-        router.handle_bundle(key, BundleChange::Held);
+        router.handle_bundle(key, BundleChange::Held(Facts::for_test()));
     }
     router.begin(StreamId(1), &peers);
     let mut reader = FrameReader::default();

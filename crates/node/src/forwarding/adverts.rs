@@ -6,7 +6,7 @@ use core::hash::Hasher as _;
 
 use dhow_bundle::cbor::{write_array, write_unsigned};
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{NodeId, Now};
+use dhow_bundle::{Instant, NodeId, Now};
 use siphasher::sip::SipHasher24;
 
 use crate::adjacencies::Adjacencies;
@@ -22,6 +22,16 @@ impl Forwarding {
                 .routers
                 .iter_mut()
                 .any(|(_, router)| router.has_adverts())
+    }
+
+    /// When a router has something to say although nothing happens.
+    pub(crate) fn routers_due(&self) -> Option<Instant> {
+        self.routers.poll_timeout()
+    }
+
+    /// Time has passed.
+    pub(crate) fn handle_routers_timeout(&mut self, now: Now) {
+        self.routers.handle_timeout(now.monotonic);
     }
 
     /// What a router has to say to a neighbour.

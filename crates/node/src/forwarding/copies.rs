@@ -10,14 +10,14 @@ use crate::held::retention::{State, Trigger};
 use crate::local::is_routing;
 use crate::memory::tree_octets;
 use crate::outbox::Outbox;
-use crate::routing::{BundleChange, Contact, Passage, Router, RouterId, Routers};
+use crate::routing::{BundleChange, Contact, Facts, Passage, Router, RouterId, Routers};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{Instant, NodeId, Now};
+use dhow_bundle::{EndpointId, Instant, NodeId, Now};
 
 /// All such bundles.
 #[derive(Default)]
@@ -173,9 +173,40 @@ impl Forwarding {
         if let Some(note) = self.copies.recalled.remove(&key) {
             self.tell_router(key, BundleChange::Noted(&note));
         }
-        self.tell_router(key, BundleChange::Held);
+        self.tell_held(held, key);
         adjacencies.serve_peers();
         true
+    }
+
+    /// A bundle's router is told that it is held, and what it decides by.
+    fn tell_held(&mut self, held: &Held, key: BundleKey) {
+        let Some(entry) = held.entry(key) else {
+            return;
+        };
+        let destination = held.endpoints().id(entry.destination()).node_id();
+        let facts = Facts {
+            destination: destination.as_ref(),
+            is_own: entry.previous().is_none(),
+            permits: held.permits(key),
+        };
+        self.tell_router(key, BundleChange::Held(facts));
+    }
+
+    /// The copies that a neighbour which has a bundle on its way may make of it in its turn, where its router counts them.
+    pub(crate) fn permits(
+        &mut self,
+        adjacencies: &Adjacencies,
+        session: SessionId,
+        key: BundleKey,
+    ) -> Option<u64> {
+        let router = self.copies.router(key)?;
+        let peer = adjacencies.peer_of(session)?;
+        self.routers.get_mut(router)?.permits(key, &peer)
+    }
+
+    /// Whether the router of a destination counts copies.
+    pub(crate) fn counts_copies(&self, destination: &EndpointId) -> bool {
+        self.routers.counts_copies() && self.routers.find(destination).is_some()
     }
 
     /// The store has this note of a bundle from an earlier run.

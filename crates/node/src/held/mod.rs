@@ -26,6 +26,7 @@ mod index;
 mod invariants;
 pub(crate) mod moved;
 pub(crate) mod onward;
+mod permits;
 pub(crate) mod reactive;
 pub(crate) mod reassembly;
 pub(crate) mod recovery;
@@ -113,6 +114,8 @@ pub(crate) struct Held {
     creation: Creation,
     /// Custody of bundles of version 6.
     custody: HeldCustody,
+    /// Copies that may be made of bundles which came with their number.
+    permits: BTreeMap<BundleKey, u64>,
     /// Reads the headers of bundles that come in.
     headers_in: Option<Box<HeaderReader>>,
 }
@@ -389,6 +392,7 @@ impl Held {
             .saturating_add(self.removed.memory_octets())
             .saturating_add(self.arrivals.memory_octets())
             .saturating_add(self.custody.memory_octets())
+            .saturating_add(tree_octets::<(BundleKey, u64)>(self.permits.len()))
             .saturating_add(tree_octets::<(Instant, BundleKey)>(self.retries.len()))
     }
 
@@ -425,6 +429,7 @@ impl Held {
             removed: Removed::new(config.removed_bound, remembered_octets(config), config.seed),
             creation: Creation::default(),
             custody: HeldCustody::new(config),
+            permits: BTreeMap::new(),
             headers_in: None,
         }
     }
@@ -540,6 +545,8 @@ impl Held {
         let mut bundle = Box::new(self.stored_bundle(entry));
         if entry.version() == Version::V6 {
             bundle.note = self.custody_note(key);
+        } else {
+            bundle.note = self.permits_note(key);
         }
         let octets = entry.octets();
         out.store(StoreCommand::Commit { key, bundle });

@@ -53,6 +53,7 @@ impl Held {
             },
             fragment,
             payload_crc: adjacencies.payload_crc(session),
+            permits: None,
             custodian: self.new_custodian(key, header, fragment.is_some()),
             age_dialect: adjacencies.age_dialect(session),
         }

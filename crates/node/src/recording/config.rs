@@ -104,8 +104,8 @@ structure!(LinkConfig {
 
 structure!(ListenerConfig { policy; protocol });
 structure!(Route { to, via, priority });
-choice!(RouterKind { 0 => Static {}, 1 => Flood {} });
-structure!(Routing { to, router });
+choice!(RouterKind { 0 => Static {}, 1 => Flood {}, 2 => SprayAndWait {}, 3 => Prophet {} });
+structure!(Routing { to, router; copies });
 structure!(PlannedContact {
     from,
     to,

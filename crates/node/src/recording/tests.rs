@@ -97,6 +97,7 @@ pub(super) fn config() -> Config {
         routing: vec![Routing {
             to: "ipn:*".into(),
             router: RouterKind::Flood,
+            copies: 5,
         }],
         contacts: contacts(),
         seed: u64::MAX,

@@ -8,11 +8,12 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
-use dhow_bundle::cbor::{BREAK, Reader, write_array, write_byte_string, write_indefinite_array};
+use dhow_bundle::cbor::{BREAK, Reader, write_indefinite_array};
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
 use dhow_bundle::{EndpointId, Instant, NodeId, Reading};
 
+use super::summary::{self, ADVERT_BUNDLES, COMPARED_BOUND, Form, Summary};
 use super::{AdvertKey, BundleChange, Contact, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
 use crate::memory::{text_octets, tree_octets};
@@ -27,17 +28,8 @@ const GIVEN_OCTETS: usize = NOTE_OCTETS - 2;
 /// Bundles that are looked at for one choice, of those that were passed by and of others.
 const LOOK_BOUND: usize = 64;
 
-/// Bundles that an advert tells of, at most.
-const ADVERT_BUNDLES: usize = 4_096;
-
-/// Bundles that are compared with a neighbour's advert, at most.
-const COMPARED_BOUND: usize = 65_536;
-
 /// A neighbour that has come is given nothing before it has told what it holds, or so long.
 const ADVERT_WAIT: Duration = Duration::from_secs(1);
-
-/// Octets of the hash of a bundle.
-const HASH_OCTETS: usize = 8;
 
 /// The router.
 #[derive(Default)]
@@ -213,7 +205,7 @@ impl Router for Flood {
     fn handle_bundle(&mut self, key: BundleKey, change: BundleChange<'_>) {
         let number = self.numbers.get(&key).copied();
         match (change, number) {
-            (BundleChange::Held, None) => {
+            (BundleChange::Held(_), None) => {
                 self.number(key);
             }
             (BundleChange::Noted(note), None) => {
@@ -244,7 +236,7 @@ impl Router for Flood {
                     peer.repeat(number, at, None);
                 }
             }
-            (BundleChange::Held | BundleChange::Noted(_), Some(_)) | (_, None) => {}
+            (BundleChange::Held(_) | BundleChange::Noted(_), Some(_)) | (_, None) => {}
         }
     }
 
@@ -318,6 +310,16 @@ impl Router for Flood {
         Some(note.into())
     }
 
+    fn permits(&self, _: BundleKey, _: &NodeId) -> Option<u64> {
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn handle_timeout(&mut self, _: Instant) {}
+
     fn has_adverts(&self) -> bool {
         !self.untold.is_empty()
     }
@@ -328,15 +330,8 @@ impl Router for Flood {
                 continue;
             };
             let wanted = self.wanted(peer).take(ADVERT_BUNDLES);
-            let hashes: Vec<u8> = wanted
-                .filter_map(|(_, bundle)| hash(&key, bundle))
-                .flat_map(u64::to_le_bytes)
-                .collect();
-            let mut advert = Vec::with_capacity(hashes.len() + 32);
-            write_array(&mut advert, 2);
-            write_byte_string(&mut advert, &key);
-            write_byte_string(&mut advert, &hashes);
-            return Some((id, advert));
+            let hashes = wanted.filter_map(|(_, bundle)| hash(&key, bundle));
+            return Some((id, summary::write(&key, hashes, None)));
         }
         None
     }
@@ -348,7 +343,7 @@ impl Router for Flood {
         advert: &[u8],
         hash: IdentityHash<'_>,
     ) -> bool {
-        let Some((key, hashes)) = summary(advert) else {
+        let Some(Summary { key, hashes, .. }) = summary::read(advert, Form::Bundles) else {
             return false;
         };
         let Some(neighbour) = self.peers.get_mut(peer) else {
@@ -389,25 +384,9 @@ impl Router for Flood {
     }
 }
 
-/// The key and the hashes of an advert; none where its octets are no advert of this router.
-fn summary(advert: &[u8]) -> Option<(AdvertKey, BTreeSet<u64>)> {
-    let mut reader = Reader::new(advert);
-    let mut array = reader.array().ok()?;
-    array.item(&mut reader).ok()?;
-    let key = reader.byte_string().ok()?.try_into().ok()?;
-    array.item(&mut reader).ok()?;
-    let hashes = reader.byte_string().ok()?;
-    array.end(&mut reader).ok()?;
-    let (hashes, rest) = hashes.as_chunks::<HASH_OCTETS>();
-    let is_whole = rest.is_empty() && hashes.len() <= ADVERT_BUNDLES && reader.is_empty();
-    let hashes = hashes.iter().map(|hash| u64::from_le_bytes(*hash));
-    is_whole.then(|| (key, hashes.collect()))
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
+    use super::super::Facts;
     use super::*;
 
     fn advert(flood: &mut Flood, hash: IdentityHash<'_>) -> Vec<u8> {
@@ -418,7 +397,7 @@ mod tests {
     fn held(bundles: u32) -> Flood {
         let mut flood = Flood::default();
         for key in 0..bundles {
-            flood.handle_bundle(BundleKey(key), BundleChange::Held);
+            flood.handle_bundle(BundleKey(key), BundleChange::Held(Facts::for_test()));
         }
         flood
     }
@@ -463,7 +442,7 @@ mod tests {
         let later = Instant::START + ADVERT_WAIT;
         assert_eq!(is_given(&mut flood, later, &peer), [0]);
         flood.handle_contact(later, &peer, Contact::Down);
-        flood.handle_bundle(BundleKey(1), BundleChange::Held);
+        flood.handle_bundle(BundleKey(1), BundleChange::Held(Facts::for_test()));
         flood.handle_contact(later, &peer, Contact::Up);
         assert_eq!(is_given(&mut flood, later, &peer), [1]);
     }
@@ -474,20 +453,9 @@ mod tests {
         let hash: IdentityHash<'_> = &|_, key| Some(u64::from(key.0));
         let mut flood = held(5_000);
         flood.handle_contact(Instant::START, &peer, Contact::Up);
-        let (key, hashes) = summary(&advert(&mut flood, hash)).unwrap();
+        let advert = advert(&mut flood, hash);
+        let Summary { key, hashes, .. } = summary::read(&advert, Form::Bundles).unwrap();
         assert_eq!(key, [7; 16]);
         assert_eq!(hashes, (5_000 - 4_096..5_000).collect());
-    }
-
-    proptest! {
-        #[test]
-        fn any_octets_are_a_summary_or_none(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = summary(&octets);
-            let mut framed = Vec::new();
-            write_array(&mut framed, 2);
-            write_byte_string(&mut framed, &[1; 16]);
-            write_byte_string(&mut framed, &octets);
-            prop_assert_eq!(summary(&framed).is_some(), octets.len() % HASH_OCTETS == 0);
-        }
     }
 }

@@ -2,12 +2,17 @@
 //!
 //! Static routes name the next hops of a destination, best first ([`static_routes`]): its bundles wait in a queue of their own, and
 //! nobody is asked for each. For destinations of other patterns a [`Router`] decides bundle by bundle, and may give copies to several
-//! neighbours ([`flood`]; [`external`](crate::external) has those that are programs of their own). Either sees endpoint IDs, nodes and contacts; never octets, sessions or clocks.
+//! neighbours ([`flood`]; [`spray_and_wait`] and [`prophet`], which [`replication`] asks; [`external`](crate::external) has those that are programs of
+//! their own). Either sees endpoint IDs, nodes and contacts; never octets, sessions or clocks.
 
 mod flood;
 #[cfg(any(test, feature = "testing"))]
 pub mod oracle;
+mod prophet;
+mod replication;
+mod spray_and_wait;
 pub(crate) mod static_routes;
+mod summary;
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -22,6 +27,9 @@ use crate::config::{Config, LinkId, RouterKind};
 use crate::contacts::ContactTable;
 use crate::external::router::External;
 use flood::Flood;
+use prophet::Prophet;
+use replication::Replication;
+use spray_and_wait::SprayAndWait;
 
 /// A next hop: a configured link, or any session to a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,13 +49,36 @@ pub(crate) enum Contact {
     Down,
 }
 
+/// The facts about a bundle that routers decide by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts<'a> {
+    /// The node that it is for; none where the destination names no single node.
+    pub(crate) destination: Option<&'a NodeId>,
+    /// Whether it was made here.
+    pub(crate) is_own: bool,
+    /// The copies that may be made of it, where whoever gave it said so.
+    pub(crate) permits: Option<u64>,
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Facts<'_> {
+    /// A bundle made here, for nobody in particular.
+    pub(crate) const fn for_test() -> Self {
+        Self {
+            destination: None,
+            is_own: true,
+            permits: None,
+        }
+    }
+}
+
 /// The change of a bundle that a router decides about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BundleChange<'a> {
     /// An earlier run of this node noted this of it ([`Router::note`]); it is held next.
     Noted(&'a [u8]),
     /// It is held, and may leave. Comes again when it could not leave for a while.
-    Held,
+    Held(Facts<'a>),
     /// A session with this node has a copy on its way.
     Taken(&'a NodeId),
     /// This node has it.
@@ -104,6 +135,15 @@ pub(crate) trait Router: Send {
     /// [`dhow_bundle::storage::NOTE_OCTETS`]. Each note replaces the one before.
     fn note(&self, key: BundleKey) -> Option<Bytes>;
 
+    /// The copies that a neighbour which has a bundle on its way may make in its turn; none where they are not counted.
+    fn permits(&self, key: BundleKey, peer: &NodeId) -> Option<u64>;
+
+    /// When it has something to say although nothing happens.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// Time has passed.
+    fn handle_timeout(&mut self, now: Instant);
+
     /// Whether it may have something to say ([`Router::poll_advert`]).
     fn has_adverts(&self) -> bool;
 
@@ -124,10 +164,14 @@ pub(crate) trait Router: Send {
 }
 
 /// A router of this kind, as it is when nothing has happened; none for static routes.
-fn router(kind: RouterKind) -> Option<Box<dyn Router>> {
+fn router(kind: RouterKind, copies: u32) -> Option<Box<dyn Router>> {
     match kind {
         RouterKind::Static => None,
         RouterKind::Flood => Some(Box::new(Flood::default())),
+        RouterKind::SprayAndWait => {
+            Some(Box::new(Replication::new(SprayAndWait::new(copies.into()))))
+        }
+        RouterKind::Prophet => Some(Box::new(Replication::new(Prophet::default()))),
     }
 }
 
@@ -159,7 +203,7 @@ impl Routers {
         let mut routers = Self::default();
         for it in &config.routing {
             if let Ok(pattern) = it.to.parse() {
-                let id = routers.id_of(it.router);
+                let id = routers.id_of(it.router, it.copies);
                 routers.patterns.push((pattern, id));
             }
         }
@@ -215,12 +259,12 @@ impl Routers {
         self.externals.get_mut(place)
     }
 
-    fn id_of(&mut self, kind: RouterKind) -> Option<RouterId> {
+    fn id_of(&mut self, kind: RouterKind, copies: u32) -> Option<RouterId> {
         let place = self.routers.iter().position(|(known, _)| *known == kind);
         let place = match place {
             Some(place) => place,
             None => {
-                self.routers.push((kind, router(kind)?));
+                self.routers.push((kind, router(kind, copies)?));
                 self.routers.len() - 1
             }
         };
@@ -230,6 +274,12 @@ impl Routers {
     /// True where static routes decide about all destinations.
     pub(crate) fn is_empty(&self) -> bool {
         self.routers.is_empty() && self.externals.is_empty()
+    }
+
+    /// Whether any of them counts the copies of bundles.
+    pub(crate) fn counts_copies(&self) -> bool {
+        let mut kinds = self.routers.iter();
+        kinds.any(|(kind, _)| *kind == RouterKind::SprayAndWait)
     }
 
     /// The router that the most specific pattern of a destination names, the first of equals; none where static routes decide.
@@ -264,6 +314,20 @@ impl Routers {
             .map(RouterId);
         let id = kind.or_else(|| self.external_named(name))?;
         self.get_mut(id)
+    }
+
+    /// When one of them has something to say although nothing happens; programs are attended to by themselves.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let timeouts = self.routers.iter();
+        let timeouts = timeouts.filter_map(|(_, router)| router.poll_timeout());
+        timeouts.min()
+    }
+
+    /// Time has passed.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        for (_, router) in &mut self.routers {
+            router.handle_timeout(now);
+        }
     }
 
     /// What one of them has to say to a neighbour.

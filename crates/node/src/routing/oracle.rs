@@ -8,9 +8,9 @@ use core::time::Duration;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId};
 
-use super::{AdvertKey, BundleChange, Contact, Passage, router};
+use super::{AdvertKey, BundleChange, Contact, Facts, Passage, router};
 use crate::adverts;
-use crate::config::RouterKind;
+use crate::config::{COPIES, RouterKind};
 
 /// Bundles that the router holds.
 const BUNDLES: u32 = 8;
@@ -32,20 +32,21 @@ pub fn check_advert(octets: &[u8]) -> usize {
     [Some(octets), body]
         .into_iter()
         .flatten()
-        .filter(|advert| is_taken(advert))
+        .flat_map(|advert| RouterKind::ALL.map(|kind| is_taken(kind, advert)))
+        .filter(|is_taken| *is_taken)
         .count()
 }
 
-/// Whether a flooding router takes an advert. It gives the neighbour each bundle once at most, and all of them where it does not take it.
-fn is_taken(advert: &[u8]) -> bool {
-    let Some(mut router) = router(RouterKind::Flood) else {
+/// Whether a router takes an advert. It gives the neighbour each bundle once at most, and a flooding one all of them where it does not take it.
+fn is_taken(kind: RouterKind, advert: &[u8]) -> bool {
+    let Some(mut router) = router(kind, COPIES) else {
         return false;
     };
     let Ok(peer) = "ipn:2.0".parse::<NodeId>() else {
         return false;
     };
     for key in 0..BUNDLES {
-        router.handle_bundle(BundleKey(key), BundleChange::Held);
+        router.handle_bundle(BundleKey(key), BundleChange::Held(Facts::for_test()));
     }
     let hash = |_: &AdvertKey, key: BundleKey| Some(u64::from(key.0));
     router.handle_contact(Instant::START, &peer, Contact::Up);
@@ -67,7 +68,7 @@ fn is_taken(advert: &[u8]) -> bool {
         router.handle_bundle(key, BundleChange::Given(&peer));
     }
     assert!(
-        is_taken || u32::try_from(given.len()) == Ok(BUNDLES),
+        is_taken || kind != RouterKind::Flood || u32::try_from(given.len()) == Ok(BUNDLES),
         "what is no advert keeps no bundle back"
     );
     is_taken
@@ -94,6 +95,20 @@ mod tests {
         };
         let advert = |hashes: &[u8]| adverts::encode("flood", &body(hashes));
         let two = [1_u64, 5].map(u64::to_le_bytes).concat();
+        // RFC 6693: of nodes 2 and 3, a half and a quarter.
+        let predictabilities = [
+            [0x82, 0x82, 2, 0x82, 2, 0, 0x1a, 0x80, 0, 0, 0],
+            [0x82, 0x82, 2, 0x82, 3, 0, 0x1a, 0x40, 0, 0, 0],
+        ]
+        .concat();
+        let with_table = |table: &[u8]| {
+            let mut body = alloc::vec::Vec::new();
+            write_array(&mut body, 3);
+            write_byte_string(&mut body, &[7; 16]);
+            write_byte_string(&mut body, &two);
+            write_byte_string(&mut body, table);
+            adverts::encode("prophet", &body)
+        };
         alloc::vec![
             ("nothing", advert(&[])),
             ("two-bundles", advert(&two)),
@@ -102,6 +117,9 @@ mod tests {
             ("static", adverts::encode("static", &body(&two))),
             ("cut", advert(&two)[..20].to_vec()),
             ("longer", [advert(&two), alloc::vec![0]].concat()),
+            ("with-table", with_table(&[])),
+            ("predictabilities", with_table(&predictabilities)),
+            ("half-a-table", with_table(&predictabilities[..7])),
         ]
     }
 
@@ -119,8 +137,8 @@ mod tests {
         let taken = files.map(|file| check_advert(&fs::read(file.unwrap().path()).unwrap()));
         assert_eq!(
             taken.sum::<usize>(),
-            4,
-            "two adverts, one body, one of another router"
+            7,
+            "two adverts, one body, one of another router; one with an empty table by two routers, one with predictabilities"
         );
     }
 }

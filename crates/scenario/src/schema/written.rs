@@ -160,7 +160,14 @@ pub(super) const ROUTING: Section = Section {
             "router",
             Kind::Choice(RouterKind::NAMES),
             "\"flood\"",
-            "Routes, one neighbour at a time; or flood: each neighbour gets a copy, once, and one stays until the bundle expires or its destination has it.",
+            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays until the bundle expires or its destination has it; spray-and-wait: 'copies' of them, and no more; prophet: those get one that have met the destination more often, or nodes that have (docs/routing.md).",
+        ),
+        key(
+            "copies",
+            Kind::Integer(1, 65_536),
+            Absent::Means("8"),
+            "8",
+            "Of spray-and-wait: the copies of a bundle that is made there.",
         ),
     ]],
 };

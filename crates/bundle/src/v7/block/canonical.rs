@@ -28,6 +28,9 @@ impl BlockType {
     pub const BLOCK_INTEGRITY: Self = Self(11);
     /// Block Confidentiality Block (RFC 9172).
     pub const BLOCK_CONFIDENTIALITY: Self = Self(12);
+    /// The copies that the receiver may make of a bundle in its turn (binary spray and wait): one of the types left for private use, as
+    /// ION has it.
+    pub const SPRAY_PERMITS: Self = Self(194);
     /// The report-to endpoint reads aggregated reports (`docs/aggregated-reports.md`): one of the types left
     /// for private use (RFC 9171 9.1).
     pub const AGGREGATED_REPORTS: Self = Self(212);
@@ -41,6 +44,7 @@ impl BlockType {
                 | Self::PREVIOUS_NODE
                 | Self::BUNDLE_AGE
                 | Self::HOP_COUNT
+                | Self::SPRAY_PERMITS
                 | Self::AGGREGATED_REPORTS
         )
     }
@@ -55,6 +59,7 @@ impl fmt::Display for BlockType {
             Self::HOP_COUNT => f.write_str("hop count"),
             Self::BLOCK_INTEGRITY => f.write_str("block integrity"),
             Self::BLOCK_CONFIDENTIALITY => f.write_str("block confidentiality"),
+            Self::SPRAY_PERMITS => f.write_str("spray permits"),
             Self::AGGREGATED_REPORTS => f.write_str("aggregated reports"),
             Self(code) => write!(f, "type {code}"),
         }

@@ -1,0 +1,535 @@
+//! Routers that choose neighbour by neighbour who gets a copy of a bundle: what they have in common.
+//!
+//! A [`Scheme`] ranks the bundles for a neighbour that is there. Those that it ranks are given in that order, each once; the neighbour says in an
+//! advert which it has, and what its own scheme goes by. Nothing is kept of a neighbour that has gone, but to which bundles it was given.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::Bytes;
+use dhow_bundle::cbor::{BREAK, Kind, Reader, write_indefinite_array, write_unsigned};
+use dhow_bundle::header::MAX_PERMITS;
+use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
+use dhow_bundle::{EndpointId, Instant, NodeId, Reading};
+
+use super::summary::{self, ADVERT_BUNDLES, COMPARED_BOUND, Form, Summary};
+use super::{AdvertKey, BundleChange, Contact, Facts, IdentityHash, Passage, Router};
+use crate::contacts::ContactTable;
+use crate::memory::{text_octets, tree_octets};
+
+/// Octets of the IDs of nodes that were given a bundle, at most: a note's, but for its array and a number.
+const GIVEN_OCTETS: usize = NOTE_OCTETS - 12;
+
+/// Bundles that are looked at for one choice.
+const LOOK_BOUND: usize = 256;
+
+/// A neighbour that has come is given nothing before its advert is there, or so long.
+const ADVERT_WAIT: Duration = Duration::from_secs(1);
+
+/// Neighbours that said nothing in that time and are waited for no more, at most.
+const SILENT_BOUND: usize = 4_096;
+
+/// Neighbours that are there are told of a table that has changed after this time: other changes may follow.
+const REFRESH: Duration = Duration::from_secs(10);
+
+/// The rank of a bundle for the neighbour that it is for: before all others.
+pub(super) const DIRECT: u64 = 0;
+
+/// The choice of a router.
+pub(super) trait Scheme: Send {
+    /// Copies that a bundle has which is made here; none where they are not counted.
+    fn copies(&self) -> Option<u64>;
+
+    /// A neighbour has come or gone.
+    fn handle_contact(&mut self, now: Instant, peer: &NodeId, contact: Contact);
+
+    /// The place of a bundle among those for a neighbour, the smallest first; none where it gets no copy as far as is known.
+    fn rank(&self, peer: &NodeId, bundle: &Bundle) -> Option<u64>;
+
+    /// Whether that says anything.
+    fn has_table(&self) -> bool;
+
+    /// The part of an advert that is the scheme's: 32 KiB at most.
+    fn table(&mut self, now: Instant) -> Vec<u8>;
+
+    /// That part of a neighbour's advert: any octets. False where they are none.
+    fn handle_table(&mut self, now: Instant, peer: &NodeId, table: &[u8]) -> bool;
+
+    /// The number of times that the table has changed so much that others should know.
+    fn version(&self) -> u64;
+
+    /// Octets of memory that it takes.
+    fn memory_octets(&self) -> usize;
+}
+
+/// A bundle that is held.
+pub(super) struct Bundle {
+    pub(super) key: BundleKey,
+    /// The node that it is for.
+    pub(super) destination: Option<NodeId>,
+    /// Copies of it that there may be, this one included, beside those that are on their way.
+    pub(super) permits: u64,
+    /// The IDs of the nodes that were given it, in CBOR one behind the other, in as many octets as a note has for them.
+    given: Vec<u8>,
+    /// Neighbours that have it on their way, and the copies that each may make.
+    taken: Vec<(NodeId, u64)>,
+}
+
+impl Bundle {
+    #[cfg(test)]
+    pub(super) fn for_test(destination: Option<NodeId>) -> Self {
+        Self {
+            key: BundleKey(0),
+            destination,
+            permits: 1,
+            given: Vec::new(),
+            taken: Vec::new(),
+        }
+    }
+
+    /// Whether a node was given it, as far as is remembered.
+    fn was_given(&self, id: &[u8]) -> bool {
+        let mut reader = Reader::new(&self.given);
+        let mut start = 0;
+        while reader.skip().is_ok() {
+            if self.given.get(start..reader.position()) == Some(id) {
+                return true;
+            }
+            start = reader.position();
+        }
+        false
+    }
+
+    fn give(&mut self, id: &[u8]) {
+        if self.given.len() + id.len() <= GIVEN_OCTETS && !self.was_given(id) {
+            self.given.extend_from_slice(id);
+        }
+    }
+
+    /// A neighbour's copy is on its way no more; the copies that it was to make.
+    fn end(&mut self, peer: &NodeId) -> u64 {
+        let place = self.taken.iter().position(|(it, _)| it == peer);
+        place.map_or(0, |place| self.taken.swap_remove(place).1)
+    }
+}
+
+/// Whether a neighbour is to have no copy, whatever its rank: it has one, was given one, or has one on its way.
+fn is_out(number: u64, bundle: &Bundle, (id, peer): (&NodeId, &Peer)) -> bool {
+    peer.known.contains(&number)
+        || bundle.taken.iter().any(|(it, _)| it == id)
+        || bundle.was_given(&peer.id)
+}
+
+/// The ID of a node, as bundles remember it.
+fn octets(node: &NodeId) -> Vec<u8> {
+    let mut octets = Vec::new();
+    node.endpoint().encode(&mut octets);
+    octets
+}
+
+/// A neighbour that is there.
+#[derive(Default)]
+struct Peer {
+    id: Vec<u8>,
+    /// Bundles that it is to be given, by rank and number.
+    ranked: BTreeSet<(u64, u64)>,
+    /// Bundles that rest, the first to wake first.
+    resting: BTreeSet<(Instant, u64)>,
+    /// Bundles that it has.
+    known: BTreeSet<u64>,
+    /// It may be about to tell what it has: it is given nothing before.
+    awaited: Option<Instant>,
+    /// When it was last told something.
+    told: Option<Instant>,
+}
+
+/// A router.
+pub(super) struct Replication<S> {
+    scheme: S,
+    now: Instant,
+    next_number: u64,
+    bundles: BTreeMap<u64, Bundle>,
+    numbers: BTreeMap<BundleKey, u64>,
+    peers: BTreeMap<NodeId, Peer>,
+    /// Neighbours that were told nothing yet.
+    untold: BTreeSet<NodeId>,
+    silent: BTreeSet<NodeId>,
+    /// When neighbours that are there are told again, since the scheme's table has changed.
+    due: Option<Instant>,
+}
+
+impl<S: Scheme> Replication<S> {
+    pub(super) fn new(scheme: S) -> Self {
+        Self {
+            scheme,
+            now: Instant::START,
+            next_number: 0,
+            bundles: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            untold: BTreeSet::new(),
+            silent: BTreeSet::new(),
+            due: None,
+        }
+    }
+
+    /// The scheme's table has changed.
+    fn change(&mut self, now: Instant) {
+        if self.scheme.has_table() && self.due.is_none() {
+            self.due = Some(now + REFRESH);
+        }
+    }
+
+    /// A bundle is held that was not.
+    fn hold(&mut self, key: BundleKey) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        let bundle = Bundle {
+            key,
+            destination: None,
+            permits: 0,
+            given: Vec::new(),
+            taken: Vec::new(),
+        };
+        self.bundles.insert(number, bundle);
+        self.numbers.insert(key, number);
+        number
+    }
+
+    /// The facts about a bundle: what an earlier run knew of its copies stays.
+    fn learn(&mut self, number: u64, facts: Facts<'_>) {
+        let own = self.scheme.copies().unwrap_or(1);
+        let Some(bundle) = self.bundles.get_mut(&number) else {
+            return;
+        };
+        bundle.destination = facts.destination.cloned();
+        if bundle.permits == 0 {
+            bundle.permits = match facts.is_own {
+                true => own,
+                false => facts.permits.unwrap_or(1),
+            };
+        }
+    }
+
+    /// The copies and the nodes that an earlier run noted, as far as the note can be read.
+    fn recall(&mut self, number: u64, note: &[u8]) {
+        let Some(bundle) = self.bundles.get_mut(&number) else {
+            return;
+        };
+        let mut reader = Reader::new(note);
+        let Ok(mut array) = reader.array() else {
+            return;
+        };
+        while let Ok(true) = array.next(&mut reader) {
+            if reader.kind() == Ok(Kind::Unsigned) {
+                let Ok(permits) = reader.unsigned() else {
+                    return;
+                };
+                bundle.permits = permits.clamp(1, MAX_PERMITS);
+                continue;
+            }
+            let Ok(endpoint) = EndpointId::decode(&mut reader, Reading::Strict) else {
+                return;
+            };
+            if let Ok(node) = NodeId::new(endpoint) {
+                bundle.give(&octets(&node));
+            }
+        }
+    }
+
+    /// Rank a bundle for all neighbours that are there and need not be waited for.
+    fn offer(&mut self, number: u64) {
+        let Some(bundle) = self.bundles.get(&number) else {
+            return;
+        };
+        for (id, peer) in &mut self.peers {
+            let is_out = peer.awaited.is_some() || is_out(number, bundle, (id, peer));
+            if !is_out && let Some(rank) = self.scheme.rank(id, bundle) {
+                peer.ranked.insert((rank, number));
+            }
+        }
+    }
+
+    /// Rank the newest bundles for a neighbour.
+    fn offer_all(&mut self, id: &NodeId) {
+        let Some(peer) = self.peers.get_mut(id) else {
+            return;
+        };
+        peer.awaited = None;
+        peer.ranked.clear();
+        for (&number, bundle) in self.bundles.iter().rev().take(COMPARED_BOUND) {
+            let is_out = is_out(number, bundle, (id, peer));
+            if !is_out && let Some(rank) = self.scheme.rank(id, bundle) {
+                peer.ranked.insert((rank, number));
+            }
+        }
+    }
+
+    /// A neighbour takes a bundle, and with it half of the copies that there may be.
+    fn take(&mut self, number: u64, peer: &NodeId) {
+        let is_counted = self.scheme.copies().is_some();
+        let Some(bundle) = self.bundles.get_mut(&number) else {
+            return;
+        };
+        let is_for_it = bundle.destination.as_ref() == Some(peer);
+        let handed = match is_counted && !is_for_it {
+            true => bundle.permits / 2,
+            false => 0,
+        };
+        bundle.permits -= handed;
+        bundle.taken.push((peer.clone(), handed));
+        self.finish(number, peer);
+    }
+
+    /// A neighbour is not to be given a bundle now.
+    fn finish(&mut self, number: u64, peer: &NodeId) {
+        let Some(bundle) = self.bundles.get(&number) else {
+            return;
+        };
+        if let Some(peer_state) = self.peers.get_mut(peer)
+            && let Some(rank) = self.scheme.rank(peer, bundle)
+        {
+            peer_state.ranked.remove(&(rank, number));
+        }
+    }
+}
+
+impl<S: Scheme> Router for Replication<S> {
+    fn handle_contacts(&mut self, _: &ContactTable) {}
+
+    fn handle_contact(&mut self, now: Instant, peer: &NodeId, contact: Contact) {
+        self.now = now;
+        self.scheme.handle_contact(now, peer, contact);
+        if contact == Contact::Down {
+            self.untold.remove(peer);
+            self.peers.remove(peer);
+            return;
+        }
+        self.change(now);
+        self.untold.insert(peer.clone());
+        let is_silent = self.silent.contains(peer);
+        let state = Peer {
+            id: octets(peer),
+            awaited: (!is_silent).then_some(now + ADVERT_WAIT),
+            ..Peer::default()
+        };
+        self.peers.insert(peer.clone(), state);
+        if is_silent {
+            self.offer_all(peer);
+        }
+    }
+
+    fn handle_bundle(&mut self, key: BundleKey, change: BundleChange<'_>) {
+        let number = self.numbers.get(&key).copied();
+        match (change, number) {
+            (BundleChange::Held(facts), number) => {
+                let number = number.unwrap_or_else(|| self.hold(key));
+                self.learn(number, facts);
+                self.offer(number);
+            }
+            (BundleChange::Noted(note), None) => {
+                let number = self.hold(key);
+                self.recall(number, note);
+            }
+            (BundleChange::Removed, Some(number)) => {
+                self.numbers.remove(&key);
+                self.bundles.remove(&number);
+            }
+            (BundleChange::Taken(peer), Some(number)) => self.take(number, peer),
+            (BundleChange::Given(peer), Some(number)) => {
+                if let Some(bundle) = self.bundles.get_mut(&number) {
+                    bundle.end(peer);
+                    bundle.give(&octets(peer));
+                }
+            }
+            (BundleChange::Barred(peer), Some(number)) => {
+                if let Some(bundle) = self.bundles.get_mut(&number) {
+                    bundle.permits += bundle.end(peer);
+                }
+                if let Some(peer) = self.peers.get_mut(peer) {
+                    peer.known.insert(number);
+                }
+                self.offer(number);
+            }
+            (BundleChange::Returned(peer, at), Some(number)) => {
+                if let Some(bundle) = self.bundles.get_mut(&number) {
+                    bundle.permits += bundle.end(peer);
+                }
+                self.offer(number);
+                self.finish(number, peer);
+                if let Some(peer) = self.peers.get_mut(peer) {
+                    peer.resting.insert((at, number));
+                }
+            }
+            (BundleChange::Noted(_), Some(_)) | (_, None) => {}
+        }
+    }
+
+    fn next(
+        &mut self,
+        now: Instant,
+        peer: &NodeId,
+        passage: &dyn Fn(BundleKey) -> Passage,
+    ) -> Option<BundleKey> {
+        self.now = now;
+        let awaited = self.peers.get(peer)?.awaited;
+        if awaited.is_some_and(|until| now < until) {
+            return None;
+        }
+        if awaited.is_some() {
+            if self.silent.len() >= SILENT_BOUND {
+                self.silent.clear();
+            }
+            self.silent.insert(peer.clone());
+            self.offer_all(peer);
+        }
+        let state = self.peers.get_mut(peer)?;
+        while let Some(&(at, number)) = state.resting.first()
+            && at <= now
+        {
+            state.resting.pop_first();
+            let bundle = self.bundles.get(&number);
+            let rank = bundle.and_then(|bundle| self.scheme.rank(peer, bundle));
+            state.ranked.extend(rank.map(|rank| (rank, number)));
+        }
+        let mut over = Vec::new();
+        let mut found = None;
+        for &(rank, number) in state.ranked.iter().take(LOOK_BOUND) {
+            let bundle = self.bundles.get(&number);
+            let is_ranked = bundle.is_some_and(|bundle| {
+                !is_out(number, bundle, (peer, state)) && self.scheme.rank(peer, bundle).is_some()
+            });
+            let Some(bundle) = bundle.filter(|_| is_ranked) else {
+                over.push((rank, number));
+                continue;
+            };
+            match passage(bundle.key) {
+                Passage::Open => {
+                    found = Some(bundle.key);
+                    break;
+                }
+                Passage::Later => {}
+                Passage::Barred => over.push((rank, number)),
+            }
+        }
+        for entry in over {
+            state.ranked.remove(&entry);
+        }
+        found
+    }
+
+    fn wakes(&mut self, now: Instant, peer: &NodeId) -> Option<Instant> {
+        let peer = self.peers.get(peer)?;
+        let resting = peer.resting.first().map(|(at, _)| (*at).max(now));
+        peer.awaited.or(resting)
+    }
+
+    fn note(&self, key: BundleKey) -> Option<Bytes> {
+        let bundle = self.bundles.get(self.numbers.get(&key)?)?;
+        let mut note = Vec::with_capacity(bundle.given.len() + 12);
+        write_indefinite_array(&mut note);
+        if self.scheme.copies().is_some() {
+            write_unsigned(&mut note, bundle.permits);
+        }
+        note.extend_from_slice(&bundle.given);
+        note.push(BREAK);
+        Some(note.into())
+    }
+
+    fn permits(&self, key: BundleKey, peer: &NodeId) -> Option<u64> {
+        self.scheme.copies()?;
+        let bundle = self.bundles.get(self.numbers.get(&key)?)?;
+        let taken = bundle.taken.iter().find(|(it, _)| it == peer);
+        Some(taken.map_or(1, |(_, handed)| (*handed).max(1)))
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.due
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        if self.due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.due = None;
+        let is_due = |peer: &Peer| peer.told.is_none_or(|told| told + REFRESH <= now);
+        let due = self.peers.iter().filter(|(_, peer)| is_due(peer));
+        self.untold.extend(due.map(|(id, _)| id.clone()));
+    }
+
+    fn has_adverts(&self) -> bool {
+        !self.untold.is_empty()
+    }
+
+    fn poll_advert(&mut self, key: AdvertKey, hash: IdentityHash<'_>) -> Option<(NodeId, Vec<u8>)> {
+        let peer = self.untold.pop_first()?;
+        if let Some(state) = self.peers.get_mut(&peer) {
+            state.told = Some(self.now);
+        }
+        let newest = self.bundles.values().rev().take(ADVERT_BUNDLES);
+        let hashes = newest.filter_map(|bundle| hash(&key, bundle.key));
+        let hashes: Vec<u64> = hashes.collect();
+        let table = self.scheme.table(self.now);
+        let advert = summary::write(&key, hashes.into_iter(), Some(&table));
+        Some((peer, advert))
+    }
+
+    fn handle_advert(
+        &mut self,
+        now: Instant,
+        peer: &NodeId,
+        advert: &[u8],
+        hash: IdentityHash<'_>,
+    ) -> bool {
+        self.now = now;
+        let Some(Summary { key, hashes, table }) = summary::read(advert, Form::WithTable) else {
+            return false;
+        };
+        if !self.peers.contains_key(peer) {
+            return true;
+        }
+        let before = self.scheme.version();
+        if !self.scheme.handle_table(now, peer, table) {
+            return false;
+        }
+        if self.scheme.version() != before {
+            self.change(now);
+        }
+        let compared = self.bundles.iter().rev().take(COMPARED_BOUND);
+        let known = compared
+            .filter(|(_, bundle)| hash(&key, bundle.key).is_some_and(|it| hashes.contains(&it)))
+            .map(|(number, _)| *number);
+        let known: BTreeSet<u64> = known.collect();
+        self.silent.remove(peer);
+        if let Some(state) = self.peers.get_mut(peer) {
+            state.known.extend(known);
+        }
+        self.offer_all(peer);
+        true
+    }
+
+    fn memory_octets(&self) -> usize {
+        let bundles = self.bundles.values();
+        let bundles = bundles.map(|bundle| {
+            let destination = bundle.destination.as_ref();
+            destination.map_or(0, |it| text_octets(it.endpoint()))
+                + bundle.given.capacity()
+                + bundle.taken.capacity() * size_of::<(NodeId, u64)>()
+        });
+        let of_peer = |(id, peer): (&NodeId, &Peer)| {
+            text_octets(id.endpoint())
+                + tree_octets::<(u64, u64)>(peer.ranked.len())
+                + tree_octets::<(Instant, u64)>(peer.resting.len())
+                + tree_octets::<u64>(peer.known.len())
+        };
+        tree_octets::<(u64, Bundle)>(self.bundles.len())
+            .saturating_add(tree_octets::<(BundleKey, u64)>(self.numbers.len()))
+            .saturating_add(tree_octets::<(NodeId, Peer)>(self.peers.len()))
+            .saturating_add(tree_octets::<NodeId>(self.silent.len()))
+            .saturating_add(bundles.sum())
+            .saturating_add(self.peers.iter().map(of_peer).sum())
+            .saturating_add(self.scheme.memory_octets())
+    }
+}

@@ -1,0 +1,114 @@
+//! The summary of an advert: hashes of the bundles that a node holds, under a key of its own (docs/adverts.md).
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use dhow_bundle::cbor::{Reader, write_array, write_byte_string};
+
+use super::AdvertKey;
+
+/// Bundles that an advert tells of, at most.
+pub(super) const ADVERT_BUNDLES: usize = 4_096;
+
+/// Bundles that are compared with a neighbour's advert, at most.
+pub(super) const COMPARED_BOUND: usize = 65_536;
+
+/// Octets of the hash of a bundle.
+const HASH_OCTETS: usize = 8;
+
+/// An advert, as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Summary<'a> {
+    pub(super) key: AdvertKey,
+    pub(super) hashes: BTreeSet<u64>,
+    /// More that the router says; empty where it says nothing more.
+    pub(super) table: &'a [u8],
+}
+
+/// Whether a router says more than its bundles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// It does not.
+    Bundles,
+    /// A table of its own follows.
+    WithTable,
+}
+
+/// An advert.
+pub(super) fn write(
+    key: &AdvertKey,
+    hashes: impl Iterator<Item = u64>,
+    table: Option<&[u8]>,
+) -> Vec<u8> {
+    let hashes: Vec<u8> = hashes.flat_map(u64::to_le_bytes).collect();
+    let table_octets = table.map_or(0, <[u8]>::len);
+    let mut out = Vec::with_capacity(hashes.len() + table_octets + 32);
+    write_array(&mut out, 2 + u64::from(table.is_some()));
+    write_byte_string(&mut out, key);
+    write_byte_string(&mut out, &hashes);
+    if let Some(table) = table {
+        write_byte_string(&mut out, table);
+    }
+    out
+}
+
+/// The key, the hashes and the table of an advert; none where its octets are no advert of this form.
+pub(super) fn read(advert: &[u8], form: Form) -> Option<Summary<'_>> {
+    let mut reader = Reader::new(advert);
+    let mut array = reader.array().ok()?;
+    array.item(&mut reader).ok()?;
+    let key = reader.byte_string().ok()?.try_into().ok()?;
+    array.item(&mut reader).ok()?;
+    let hashes = reader.byte_string().ok()?;
+    let table = match form {
+        Form::Bundles => &[],
+        Form::WithTable => {
+            array.item(&mut reader).ok()?;
+            reader.byte_string().ok()?
+        }
+    };
+    array.end(&mut reader).ok()?;
+    let (hashes, rest) = hashes.as_chunks::<HASH_OCTETS>();
+    let is_whole = rest.is_empty() && hashes.len() <= ADVERT_BUNDLES && reader.is_empty();
+    let hashes = hashes.iter().map(|hash| u64::from_le_bytes(*hash));
+    is_whole.then(|| Summary {
+        key,
+        hashes: hashes.collect(),
+        table,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_octets_are_a_summary_or_none(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+            for form in [Form::Bundles, Form::WithTable] {
+                let _ = read(&octets, form);
+            }
+            let mut framed = Vec::new();
+            write_array(&mut framed, 2);
+            write_byte_string(&mut framed, &[1; 16]);
+            write_byte_string(&mut framed, &octets);
+            prop_assert_eq!(read(&framed, Form::Bundles).is_some(), octets.len() % HASH_OCTETS == 0);
+            prop_assert_eq!(read(&framed, Form::WithTable), None);
+        }
+
+        #[test]
+        fn a_summary_is_read_as_it_was_written(hashes in proptest::collection::btree_set(any::<u64>(), 0..20), table in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20))) {
+            let advert = write(&[3; 16], hashes.iter().copied(), table.as_deref());
+            let (form, other) = match table {
+                Some(_) => (Form::WithTable, Form::Bundles),
+                None => (Form::Bundles, Form::WithTable),
+            };
+            let summary = read(&advert, form).unwrap();
+            prop_assert_eq!(summary.hashes, hashes);
+            prop_assert_eq!(summary.table, table.unwrap_or_default());
+            prop_assert_eq!(read(&advert, other), None);
+        }
+    }
+}
