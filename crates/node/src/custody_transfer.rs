@@ -12,12 +12,12 @@ use dhow_bundle::{Header, Now, Version};
 
 use crate::adjacencies::session_id::SessionId;
 use crate::custody::Outcome;
-use crate::held::bundles::Removal;
+use crate::held::bundles::{Entry, Removal};
 use crate::held::custody::custodian_of;
 use crate::held::retention::{State, Trigger};
 use crate::node::{Node, Stage};
 use crate::reports::{Parcel, ReportKind};
-use crate::sending::PendingRead;
+use crate::sending::{PendingRead, is_record};
 
 /// Octets of an administrative record that is read, at most: an aggregate signal of as many runs as are taken has fewer.
 const RECORD_OCTETS: usize = 64 * 1024;
@@ -79,7 +79,8 @@ impl Node {
     }
 
     /// Whether a bundle that leaves through a tunnel stays until the peer signals that it has it (draft-ietf-dtn-bibect-03 4.1). One in custody of
-    /// version 6 that leaves as it is has other signals, and copies of routers have none.
+    /// version 6 that leaves as it is has other signals, and copies of routers have none. What carries a bundle through another tunnel of this node is
+    /// made again, should it be lost, where that bundle is in custody: two tunnels through each other would wait for ever more signals.
     pub(crate) fn asks_peer_for_custody(&self, session: SessionId, key: BundleKey) -> bool {
         let policy = self.adjacencies.tunnel_policy(session);
         let Some(entry) = self.held.entry(key) else {
@@ -90,7 +91,16 @@ impl Node {
         policy.is_some_and(|(_, policy)| policy.custody)
             && self.held.endpoints().id(entry.destination()).is_singleton()
             && !has_signals
+            && !self.is_own_carrier(entry)
             && self.forwarding.copies().router(key).is_none()
+    }
+
+    /// Whether this node made a bundle to carry another through a tunnel.
+    fn is_own_carrier(&self, entry: &Entry) -> bool {
+        let destination = self.held.endpoints().id(entry.destination());
+        entry.previous().is_none()
+            && is_record(entry.flags())
+            && self.adjacencies.tunnel_with(destination).is_some()
     }
 
     /// A bundle has left through a tunnel whose peer was asked for custody.

@@ -252,10 +252,12 @@ impl Node {
             false => length != header.total_octets(),
         };
         if announced.is_some_and(is_wrong) {
-            return Err(Refused::not_acceptable(
-                "the announced transfer length is not the bundle's (RFC 9174 5.2.5.1)",
-            ));
+            return Err(Refused::not_acceptable(match session.is_tunnel() {
+                true => "the record that it came in is longer or shorter",
+                false => "the announced transfer length is not the bundle's (RFC 9174 5.2.5.1)",
+            }));
         }
+        let depth = self.depth_in_carriers((session, transfer), header)?;
         let arrived = u64::try_from(octets.len()).unwrap_or(u64::MAX);
         match self.admit(now, session, header)? {
             Admission::Known if end => Ok(Some(Reception::Discard {
@@ -273,6 +275,7 @@ impl Node {
             Admission::New(key) => {
                 let origin = Origin::Neighbour { session, transfer };
                 self.held.begin_arrival(key, origin);
+                self.held.set_depth(key, depth);
                 if end {
                     self.receive_whole(now, key, header, octets)?;
                     return Ok(None);

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, StoredBundle};
+use dhow_bundle::v7::admin::bibe::{BibeTypes, BpduHead};
 use dhow_bundle::{BundleFlags, BundleId, EndpointId, Header, Reading, v6};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{
@@ -332,7 +333,7 @@ fn what_carries_a_bundle_waits_for_its_way_and_for_no_time() {
         headers.len() == 3 && headers.iter().all(Header::is_administrative)
     });
     for _ in 0..10 {
-        world.pass(Duration::from_secs(1));
+        world.stay(1);
         let node = world.machines[0].node.as_ref().unwrap();
         let now = world.now(0);
         let bundles = node.bundles(now, BundleKey(0));
@@ -355,7 +356,7 @@ fn a_bundle_in_custody_is_carried_once_while_its_carrier_waits_here() {
     sender.send(adu("ipn:4.42"), &payload(0, 5_000));
     world.connect(0, sender);
     world.until("it is inside", |world| headers(world, 0).len() == 2);
-    world.pass(Duration::from_secs(120));
+    world.stay(120);
     assert_eq!(headers(&world, 0).len(), 2);
     assert_eq!(counters(&world, 0).created, 2);
     world.join(0, 1);
@@ -387,6 +388,91 @@ fn tunnels_that_lead_through_each_other_end() {
     });
     let made = counters(&world, 0).created;
     assert!((200..300).contains(&made), "{made} were made");
+}
+
+/// The same with custody: the bundle leaves again each time, longer and longer apart, and what carries it is in no custody.
+#[test]
+fn tunnels_with_custody_that_lead_through_each_other_do_not_grow() {
+    let mut world = line(5, custodial(), |number, config| {
+        if number == 1 {
+            (config.routes).retain(|it| it.to != "ipn:3.*" && it.to != "ipn:4.*");
+            config.links.push(tunnel(3, custodial()));
+            config.routes.push(route("ipn:4.0", "tunnel3"));
+            config.routes.push(route("ipn:3.*", "tunnel4"));
+        }
+    });
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:4.42"), &payload(0, 10));
+    world.connect(0, sender);
+    world.stay(120);
+    // One way takes some seconds, and the next begins 5, 10, 20, 40, 80 s after the first carrier of the one before has left.
+    let ends = counters(&world, 0).deleted;
+    assert!((3..=6).contains(&ends), "{ends}");
+    let made = counters(&world, 0).created;
+    assert!(made <= 1 + 300 * (ends + 1), "{made} were made");
+    assert!(headers(&world, 0).len() <= 3);
+}
+
+/// A bundle for whose carrier this node has no room: what goes to the same neighbour by itself is not kept back.
+#[test]
+fn a_carrier_without_room_keeps_nothing_else_back() {
+    let mut world = line(12, BibePolicy::default(), |number, config| {
+        if number == 1 {
+            config.quota_octets = 400_000;
+            config.links.push(tunnel(2, BibePolicy::default()));
+            config.routes.push(route("ipn:9.42", "tunnel2"));
+        }
+    });
+    let mut sender = Client::new("ipn:1.5", false);
+    sender.send(adu("ipn:9.42"), &payload(0, 250_000));
+    world.connect(0, sender);
+    world.stay(5);
+    assert_eq!(headers(&world, 0).len(), 1, "it waits");
+    let mut sender = Client::new("ipn:1.6", false);
+    for number in 0..20 {
+        sender.send(adu("ipn:2.43"), &payload(number, 100));
+    }
+    world.connect(0, sender);
+    let receiver = world.connect(1, Client::new("ipn:2.43", true));
+    let begin = world.now(0).monotonic;
+    world.until("all others came", |world| {
+        world.client(1, receiver).received.len() == 20
+    });
+    assert!(world.now(0).monotonic - begin < Duration::from_secs(1));
+    assert_eq!(counters(&world, 0).refused_by_peers, 0);
+    world.until("it waits alone", |world| headers(world, 0).len() == 1);
+}
+
+/// Bundles in bundles, for the same node: each is written to the store when it comes out, so that there is a bound.
+#[test]
+fn bundles_for_this_node_are_in_each_other_so_often_and_no_more() {
+    for (depth, is_delivered) in [(1, true), (9, true), (10, false), (300, false)] {
+        let mut world = line(13, BibePolicy::default(), |_, _| ());
+        let creation = |sequence| dhow_bundle::CreationTimestamp {
+            time: world::EPOCH,
+            sequence,
+        };
+        let builder = |from: &str, to: &str, sequence| {
+            let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
+            dhow_bundle::BundleBuilder::new(from, to, creation(sequence), 6_000_000)
+        };
+        let mut octets = builder("ipn:4.5", "ipn:1.42", 1).bundle(b"hello").unwrap();
+        for level in 0..depth {
+            let length = u64::try_from(octets.len()).unwrap();
+            let mut record = Vec::new();
+            BpduHead::plain(BibeTypes::Draft, length).encode(&mut record);
+            record.extend_from_slice(&octets);
+            octets = builder("ipn:4.0", "ipn:1.0", level + 2)
+                .with_flags(BundleFlags::ADMINISTRATIVE_RECORD)
+                .bundle(&record)
+                .unwrap();
+        }
+        put(&mut world, &octets);
+        let receiver = world.connect(0, Client::new("ipn:1.42", true));
+        world.until("nothing is left", |world| is_empty(world));
+        let received = world.client(0, receiver).received.len();
+        assert_eq!(received, usize::from(is_delivered), "{depth}");
+    }
 }
 
 #[test]
@@ -428,9 +514,12 @@ fn what_came_waits_while_the_link_is_down() {
     world.stay(20);
     assert!(world.client(3, receiver).received.is_empty());
     operate(&mut world, 3, OperatorCommand::LinkUp("tunnel1".into()));
+    let begin = world.now(3).monotonic;
     world.until("all came, once", |world| {
-        world.client(3, receiver).received.len() == 3 && is_empty(world)
+        world.client(3, receiver).received.len() == 3
     });
+    assert!(world.now(3).monotonic - begin < Duration::from_secs(1));
+    world.until("nothing is left", |world| is_empty(world));
 }
 
 /// The store of the receiver is full of what carries bundles: it takes them out one after the other.

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::{BundleKey, Piece};
+use dhow_bundle::storage::{BundleKey, Piece, StoreRefusal};
 use dhow_bundle::{Instant, Now};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
@@ -164,7 +164,8 @@ impl Adjacencies {
         key: BundleKey,
         reason: RefuseReason,
     ) {
-        out.counters.refused_by_peers += 1;
+        let is_tunnel = session.is_tunnel();
+        out.counters.refused_by_peers += u64::from(!is_tunnel);
         if let (RefuseReason::NotAcceptable | RefuseReason::Retransmit, Some(entry)) =
             (reason, held.entry_mut(key))
         {
@@ -189,9 +190,17 @@ impl Adjacencies {
             if !planted(Mutant::PauseForEver) {
                 self.pauses.insert((until, session));
             }
-            if reason == RefuseReason::NoResources {
+            // A tunnel has no room where this node has none for what is to carry the bundle: nobody else has refused anything.
+            if reason == RefuseReason::NoResources && !is_tunnel {
                 self.hold_others(session, until + FULL_PAUSE);
             }
+        }
+        if is_tunnel {
+            if reason == RefuseReason::NoResources {
+                let refusal = StoreRefusal::Full;
+                out.occurred(Occurrence::StoreRefused { refusal });
+            }
+            return;
         }
         if let Some((id, to)) = id.zip(
             self.neighbours

@@ -18,6 +18,7 @@ pub(crate) mod chain;
 pub(crate) mod creation;
 pub(crate) mod custody;
 pub(crate) mod departures;
+mod depths;
 pub(crate) mod endpoints;
 mod entry;
 pub(crate) mod expiries;
@@ -116,6 +117,8 @@ pub(crate) struct Held {
     custody: HeldCustody,
     /// Copies that may be made of bundles which came with their number.
     permits: BTreeMap<BundleKey, u64>,
+    /// The number of carriers that each record came out of which is in one.
+    depths: BTreeMap<BundleKey, u8>,
     /// Reads the headers of bundles that come in.
     headers_in: Option<Box<HeaderReader>>,
 }
@@ -393,6 +396,7 @@ impl Held {
             .saturating_add(self.arrivals.memory_octets())
             .saturating_add(self.custody.memory_octets())
             .saturating_add(tree_octets::<(BundleKey, u64)>(self.permits.len()))
+            .saturating_add(tree_octets::<(BundleKey, u8)>(self.depths.len()))
             .saturating_add(tree_octets::<(Instant, BundleKey)>(self.retries.len()))
     }
 
@@ -430,6 +434,7 @@ impl Held {
             creation: Creation::default(),
             custody: HeldCustody::new(config),
             permits: BTreeMap::new(),
+            depths: BTreeMap::new(),
             headers_in: None,
         }
     }

@@ -37,5 +37,6 @@ impl Held {
     pub(crate) fn let_go(&mut self, now: Now, key: BundleKey) {
         self.custody.removed(now.monotonic, key);
         self.permits.remove(&key);
+        self.depths.remove(&key);
     }
 }
