@@ -12,6 +12,7 @@ use dhow_bundle::storage::REMOVED_BOUND;
 use dhow_bundle::{NodeId, Version};
 
 use crate::contacts::ContactTable;
+pub use crate::discovery::config::{DiscoverConfig, DiscoverId};
 
 /// Everything a node must know at its start.
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ pub struct Config {
     pub custody: CustodyPolicy,
     /// Identities of removed bundles that are remembered until they expire.
     pub removed_bound: usize,
+    /// Places at which neighbours are found by their beacons.
+    pub discover: Vec<DiscoverConfig>,
     /// Seed of all entropy in the node.
     pub seed: u64,
 }
@@ -88,6 +91,7 @@ impl Config {
             default_lifetime_ms: 86_400_000,
             custody: CustodyPolicy::default(),
             removed_bound: REMOVED_BOUND,
+            discover: Vec::new(),
             seed: 0,
         }
     }

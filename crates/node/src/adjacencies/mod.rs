@@ -50,7 +50,8 @@ use crate::sending::Outgoing;
 use crate::view::LinkOrigin;
 use alloc::string::ToString;
 
-/// Links that are made in one run, at most, those that are configured counted and those that were deleted, too.
+/// Links that are made in one run, at most, those that are configured counted and those that were deleted, too, but for the numbers of found links
+/// that are used again.
 const LINKS_BOUND: usize = 4_096;
 
 /// All neighbours.
@@ -550,10 +551,57 @@ impl Adjacencies {
         Ok(LinkId(id))
     }
 
-    /// A link that was added is shown no more. The peer of a tunnel that has none any more.
-    pub(crate) fn forget_link(&mut self, id: LinkId) -> Option<NodeId> {
+    /// A link to a neighbour that was found is made, with the policy of another, and with the number of one that has gone where there is one.
+    pub(crate) fn add_found_link(
+        &mut self,
+        now: Instant,
+        name: String,
+        like: LinkId,
+        peer: NodeId,
+    ) -> Result<LinkId, OperatorRefusal> {
+        if self.link_named(&name).is_ok() {
+            return Err(OperatorRefusal::LinkExists(name));
+        }
+        let Some(template) = self.link(like) else {
+            return Err(OperatorRefusal::UnknownLink(name));
+        };
+        let mut config = template.config.clone();
+        config.name = name;
+        config.policy.peer = Some(peer);
+        config.enabled = Enabled::Yes;
+        config.dial = DialTime::Always;
+        let free = self.links.iter().position(|it| it.is_free(now, &config));
+        let mut link = Link::new(config);
+        link.origin = LinkOrigin::Found;
+        let at = match free {
+            Some(at) => {
+                if let Some(place) = self.links.get_mut(at) {
+                    *place = link;
+                }
+                at
+            }
+            None if self.links.len() >= LINKS_BOUND => {
+                return Err(OperatorRefusal::TooManyLinks(LINKS_BOUND));
+            }
+            None => {
+                self.links.push(link);
+                self.links.len() - 1
+            }
+        };
+        Ok(LinkId(u32::try_from(at).unwrap_or(u32::MAX)))
+    }
+
+    /// A link leads to another address from now on.
+    pub(crate) fn redial(&mut self, out: &mut Outbox, now: Instant, id: LinkId) {
+        if self.link_mut(id).is_some_and(|link| link.redial(now)) {
+            out.act(Action::StopDialling { link: id });
+        }
+    }
+
+    /// A link that was added or found is shown no more. The peer of a tunnel that has none any more.
+    pub(crate) fn forget_link(&mut self, now: Instant, id: LinkId) -> Option<NodeId> {
         let link = self.link_mut(id)?;
-        link.is_deleted = true;
+        link.delete(now);
         let is_tunnel = links::is_tunnel(&link.config);
         let peer = link.config.policy.peer.clone().filter(|_| is_tunnel)?;
         (self.tunnel_with(peer.endpoint()).is_none()).then_some(peer)
