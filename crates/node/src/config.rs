@@ -131,7 +131,7 @@ pub struct LinkId(pub u32);
 pub struct ListenerId(pub u32);
 
 /// A neighbour that this node dials.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkConfig {
     /// The operator's name for it, unique.
     pub name: String,
@@ -250,7 +250,7 @@ pub const WINDOW_OCTETS_MOST: u64 = 128 << 20;
 pub const STORE_QUEUE_OCTETS_MOST: u64 = 128 << 20;
 
 /// The policy of the sessions of one link or listener.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionPolicy {
     /// Keepalive interval offered, seconds; 0 for none.
     pub keepalive_s: u16,

@@ -340,8 +340,8 @@ pub enum BeaconTo {
 pub struct LinkAddress {
     /// The link. Numbers of links that are deleted are used again.
     pub link: LinkId,
-    /// The link of which it gets all but its name and its address.
-    pub like: LinkId,
+    /// The place where its neighbour was heard.
+    pub place: DiscoverId,
     /// Its name.
     pub name: String,
     /// Address, with its scope where it has one (`fe80::1%2`), or host name.

@@ -11,7 +11,7 @@ use dhow_link::stream::DownReason;
 use crate::config::LinkId;
 use crate::discovery::config::DiscoverId;
 use crate::discovery::place::News;
-use crate::driver::{Action, Announcement, LinkAddress, Occurrence, OperatorRefusal};
+use crate::driver::{Action, Announcement, LinkAddress, Occurrence};
 use crate::held::custody::set_peer;
 use crate::node::{Node, Stage};
 use crate::view::LinkOrigin;
@@ -153,11 +153,10 @@ impl Node {
 
     /// A neighbour is to be dialled that has no link.
     fn make_link(&mut self, now: Now, at: usize, node: &NodeId) {
-        let like = self.config.discover.get(at).map(|it| it.like.clone());
-        let made = like.map(|like| self.add_found_link(now, &like, node));
+        let made = self.add_found_link(now, at, node);
         let period = self.discovery.places().get(at).map(|it| it.period());
         let later = now.monotonic + period.unwrap_or_default();
-        let Some(Ok((link, like))) = made else {
+        let Some(link) = made else {
             // There is no room for links: some may go.
             return self.look_again(at, node, later);
         };
@@ -169,7 +168,7 @@ impl Node {
         neighbour.link = Some(link);
         neighbour.current = neighbour.best(false).cloned();
         let address = neighbour.current.as_ref().map(ToString::to_string);
-        self.tell_address(at, node, link, like);
+        self.tell_address(at, node, link);
         self.outbox.occurred(Occurrence::NeighbourFound {
             node: node.clone(),
             link,
@@ -178,20 +177,16 @@ impl Node {
         self.look_again(at, node, later);
     }
 
-    fn add_found_link(
-        &mut self,
-        now: Now,
-        like: &str,
-        node: &NodeId,
-    ) -> Result<(LinkId, LinkId), OperatorRefusal> {
-        let template = self.adjacencies.link_named(like)?;
-        let name = self.name_for(node);
-        let id = (self.adjacencies).add_found_link(now.monotonic, name, template, node.clone())?;
+    fn add_found_link(&mut self, now: Now, at: usize, node: &NodeId) -> Option<LinkId> {
+        let mut config = self.config.discover.get(at)?.link.clone();
+        config.name = self.name_for(node);
+        let made = (self.adjacencies).add_found_link(now.monotonic, config, node.clone());
+        let id = made.ok()?;
         if let Some(link) = self.adjacencies.link(id) {
             self.forwarding.add_link(id, &link.config);
             set_peer(self.held.custody_mut().value_mut(), &link.config);
         }
-        Ok((id, template))
+        Some(id)
     }
 
     /// The name of the link to a neighbour: `found-ipn-5`, `found-alpha` for `dtn://alpha/`.
@@ -216,7 +211,7 @@ impl Node {
     }
 
     /// Have the driver dial a neighbour's link at the address that it has now.
-    fn tell_address(&mut self, at: usize, node: &NodeId, link: LinkId, like: LinkId) {
+    fn tell_address(&mut self, at: usize, node: &NodeId, link: LinkId) {
         let name = self.adjacencies.link(link).map(|it| it.config.name.clone());
         let place = self.discovery.places_mut().get_mut(at);
         let neighbour = place.and_then(|it| it.neighbour_mut(node));
@@ -224,7 +219,7 @@ impl Node {
             self.outbox
                 .act(Action::LinkFound(alloc::boxed::Box::new(LinkAddress {
                     link,
-                    like,
+                    place: DiscoverId(u32::try_from(at).unwrap_or(u32::MAX)),
                     name,
                     host: reach.host.to_string(),
                     port: reach.port,
@@ -234,8 +229,6 @@ impl Node {
 
     /// Give a neighbour's link another address where it is at its old one no more, or dials it in vain.
     fn redirect(&mut self, now: Now, at: usize, node: &NodeId, id: LinkId) {
-        let like = self.config.discover.get(at);
-        let like = like.and_then(|it| self.adjacencies.link_named(&it.like).ok());
         let link = self.adjacencies.link(id);
         let is_idle = link.is_some_and(|it| it.sessions.is_empty());
         let is_in_vain = link.is_some_and(|it| it.failures >= FAILURES_IN_VAIN);
@@ -251,9 +244,7 @@ impl Node {
         if is_idle && wants_other && best.is_some() && best != neighbour.current {
             neighbour.current = best;
             self.adjacencies.redial(&mut self.outbox, now.monotonic, id);
-            if let Some(like) = like {
-                self.tell_address(at, node, id, like);
-            }
+            self.tell_address(at, node, id);
         }
         self.look_again(at, node, by);
     }

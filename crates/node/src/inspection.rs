@@ -9,7 +9,7 @@ use dhow_bundle::{Instant, NodeId, Now};
 
 use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::session_id::SessionId;
-use crate::config::{Enabled, Route, RouterKind, Routing};
+use crate::config::{Enabled, LinkId, Route, RouterKind, Routing};
 use crate::contacts::ContactTable;
 use crate::discovery::config::DiscoverId;
 use crate::discovery::refused::BeaconCounts;
@@ -102,6 +102,12 @@ impl Node {
             }
         })
         .collect()
+    }
+
+    /// The number of the next link that an operator adds.
+    #[must_use]
+    pub fn next_link(&self) -> LinkId {
+        LinkId(u32::try_from(self.adjacencies.links().len()).unwrap_or(u32::MAX))
     }
 
     /// Counts of beacons since the node's start.

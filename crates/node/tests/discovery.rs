@@ -24,15 +24,10 @@ use dhow_node::view::{LinkOrigin, NeighbourView};
 use world::World;
 use world::client::Client;
 
-const TEMPLATE: &str = "found";
-
 fn configure(config: &mut Config) {
     config.routes.clear();
-    config.links = vec![LinkConfig {
-        enabled: Enabled::No,
-        ..LinkConfig::usual(TEMPLATE.into())
-    }];
-    config.discover = vec![DiscoverConfig::usual(TEMPLATE.into())];
+    config.links.clear();
+    config.discover = vec![DiscoverConfig::usual(LinkConfig::usual(String::new()))];
 }
 
 fn nodes(count: u32, seed: u64, edit: impl Fn(u32, &mut Config)) -> World {
@@ -134,8 +129,7 @@ fn sessions(world: &World, at: usize) -> usize {
 
 fn links(world: &World, at: usize) -> Vec<(String, LinkOrigin)> {
     let links = world.machines[at].node.as_ref().unwrap().links();
-    let links = links.into_iter().map(|it| (it.name, it.origin));
-    links.filter(|(name, _)| name != TEMPLATE).collect()
+    links.into_iter().map(|it| (it.name, it.origin)).collect()
 }
 
 fn refused(world: &World, at: usize, reason: Refused) -> u64 {

@@ -18,7 +18,7 @@ pub(crate) mod window;
 
 use crate::adjacencies::layer::Layer;
 use crate::attention::Attention;
-use crate::config::{DialTime, Enabled, LinkId};
+use crate::config::{DialTime, Enabled, LinkConfig, LinkId};
 use crate::driver::OperatorRefusal;
 use crate::held::Held;
 use crate::routing::Hop;
@@ -551,22 +551,16 @@ impl Adjacencies {
         Ok(LinkId(id))
     }
 
-    /// A link to a neighbour that was found is made, with the policy of another, and with the number of one that has gone where there is one.
+    /// A link to a neighbour that was found is made, with this configuration, and with the number of one that has gone where there is one.
     pub(crate) fn add_found_link(
         &mut self,
         now: Instant,
-        name: String,
-        like: LinkId,
+        mut config: LinkConfig,
         peer: NodeId,
     ) -> Result<LinkId, OperatorRefusal> {
-        if self.link_named(&name).is_ok() {
-            return Err(OperatorRefusal::LinkExists(name));
+        if self.link_named(&config.name).is_ok() {
+            return Err(OperatorRefusal::LinkExists(config.name));
         }
-        let Some(template) = self.link(like) else {
-            return Err(OperatorRefusal::UnknownLink(name));
-        };
-        let mut config = template.config.clone();
-        config.name = name;
         config.policy.peer = Some(peer);
         config.enabled = Enabled::Yes;
         config.dial = DialTime::Always;

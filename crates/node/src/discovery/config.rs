@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use dhow_link::discovery::{Hearing, ServiceProtocol};
 
-use crate::config::{Enabled, Protocol};
+use crate::config::{Enabled, LinkConfig, Protocol};
 
 /// Position in [`Config::discover`](crate::config::Config::discover).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,8 +14,8 @@ pub struct DiscoverId(pub u32);
 /// Destinations of beacons, and what becomes of those that are heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoverConfig {
-    /// The link of which the links to neighbours that are found get all but their names, peers and addresses.
-    pub like: String,
+    /// The links to neighbours that are found, but for their names and peers. They are up, and dialled at any time.
+    pub link: LinkConfig,
     /// Patterns of the node IDs that may be found; empty for all.
     pub accept: Vec<String>,
     /// Whether beacons are sent.
@@ -41,11 +41,11 @@ impl DiscoverConfig {
     /// Most neighbours that may be known at a time.
     pub const NEIGHBOURS_MAX: u32 = 1_024;
 
-    /// One whose links are like this one, with the defaults.
+    /// One with such links, and the defaults.
     #[must_use]
-    pub const fn usual(like: String) -> Self {
+    pub const fn usual(link: LinkConfig) -> Self {
         Self {
-            like,
+            link,
             accept: Vec::new(),
             announce: Enabled::Yes,
             listen: Enabled::Yes,

@@ -31,7 +31,7 @@ impl Discovery {
     pub(crate) fn new(config: &Config) -> Self {
         let own = config.node_ids.as_slice();
         let places: Vec<_> = (config.discover.iter())
-            .map(|discover| Place::new(discover, own, &config.links))
+            .map(|discover| Place::new(discover, own))
             .collect();
         let due = (!places.is_empty()).then_some(Instant::START);
         Self { places, due }

@@ -12,7 +12,7 @@ use super::announcing::Announcing;
 use super::config::{DiscoverConfig, service_of};
 use super::neighbour::{Neighbour, Reach};
 use super::refused::{BeaconCounts, Refused};
-use crate::config::{Enabled, LinkConfig};
+use crate::config::Enabled;
 use crate::driver::Announcement;
 
 /// Neighbours that one address may tell of in a second, and at a time, at most: a node that others are behind tells of itself alone.
@@ -87,10 +87,9 @@ pub(crate) enum News {
 }
 
 impl Place {
-    pub(crate) fn new(config: &DiscoverConfig, own: &[NodeId], links: &[LinkConfig]) -> Self {
+    pub(crate) fn new(config: &DiscoverConfig, own: &[NodeId]) -> Self {
         let period = Duration::from_millis(config.period_ms.max(DiscoverConfig::PERIOD_MS_MIN));
-        let template = links.iter().find(|link| link.name == config.like);
-        let protocol = template.map(|link| link.protocol);
+        let protocol = config.link.protocol;
         let announces = config.announce == Enabled::Yes;
         Self {
             own: own.to_vec(),
@@ -98,14 +97,14 @@ impl Place {
             accept: (config.accept.iter())
                 .filter_map(|it| it.parse().ok())
                 .collect(),
-            protocol: protocol.and_then(service_of),
+            protocol: service_of(protocol),
             hearing: config.hearing(),
             listens: config.listen == Enabled::Yes,
             announcing: announces.then(|| Announcing::new(config.destinations, period)),
             period,
             neighbours: BTreeMap::new(),
             neighbours_bound: usize::try_from(config.neighbours).unwrap_or(usize::MAX),
-            one_dials: announces && protocol.is_some_and(|it| it.tells_peer()),
+            one_dials: announces && protocol.tells_peer(),
             impostors: BTreeMap::new(),
             fresh: Fresh {
                 bound: config.new_per_second,

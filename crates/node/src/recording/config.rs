@@ -141,7 +141,7 @@ structure!(ExternalConfig { policy, routing });
 position!(DiscoverId);
 
 structure!(DiscoverConfig {
-    like,
+    link,
     accept,
     announce,
     listen,

@@ -103,7 +103,7 @@ pub(super) fn config() -> Config {
         discover: vec![DiscoverConfig {
             accept: vec!["ipn:*".into()],
             dtn2: Enabled::Yes,
-            ..DiscoverConfig::usual("beta".into())
+            ..DiscoverConfig::usual(LinkConfig::usual("beta".into()))
         }],
         seed: u64::MAX,
     }
