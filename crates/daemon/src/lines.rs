@@ -48,6 +48,8 @@ pub enum Kind {
     TransitionRefused,
     /// The disk gave no octets of a stored bundle.
     Unread,
+    /// A neighbour was found or lost.
+    Neighbour,
 }
 
 impl Kind {
@@ -65,6 +67,7 @@ impl Kind {
             Self::Expired => "more bundles expired",
             Self::Deleted => "more bundles were deleted",
             Self::StoreRefused => "more refusals of the store",
+            Self::Neighbour => "more neighbours were found or lost",
             Self::Unread => "more reads of stored octets failed",
             Self::Quarantined => "more bundles are damaged on disk and in quarantine",
             Self::TransitionRefused => {
@@ -76,7 +79,7 @@ impl Kind {
     const fn is_news(self) -> bool {
         matches!(
             self,
-            Self::SessionUp | Self::SessionDown | Self::Expired | Self::Deleted
+            Self::SessionUp | Self::SessionDown | Self::Expired | Self::Deleted | Self::Neighbour
         )
     }
 }

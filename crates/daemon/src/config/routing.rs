@@ -2,8 +2,60 @@
 
 use dhow_bundle::NodeId;
 use dhow_bundle::eid::EidPattern;
+use dhow_document::schema::{Kind, Occurs, Section, required, with_default};
 use dhow_document::{Document, Entries, FileError, nearest};
 use dhow_node::config::{LinkConfig, Route, RouterKind, Routing};
+
+use super::external::{NAME as PROGRAM_NAME, ROUTERS};
+
+/// The section `[[route]]`.
+pub(super) const ROUTE: Section = Section {
+    name: "route",
+    occurs: Occurs::Many,
+    meaning: "Which bundles leave over which link. A session that is up is the best route to its own peer. Of routes, the one with the most specific pattern is used first, and of those the one of the highest priority.",
+    groups: &[&[
+        required(
+            "to",
+            Kind::Text,
+            "\"ipn:4.*\"",
+            "Endpoint-ID pattern of destinations.",
+        ),
+        required(
+            "via",
+            Kind::Text,
+            "\"gamma\"",
+            "Name of a link, or the node ID of a peer: then any session with it will do.",
+        ),
+        with_default(
+            "priority",
+            Kind::Integer(-0x8000_0000, 0x7fff_ffff),
+            "0",
+            "Of equally specific patterns, the route of the highest priority is used first, and of equal ones the first in the file. A bundle that may not go there, since it came from there or does not fit, takes the next one.",
+        ),
+    ]],
+};
+
+/// The section `[[routing]]`.
+pub(super) const ROUTING: Section = Section {
+    name: "routing",
+    occurs: Occurs::Many,
+    meaning: "Who decides which neighbours get bundles. The most specific pattern of a destination counts; without one, routes do.",
+    groups: &[&[
+        required(
+            "to",
+            Kind::Text,
+            "\"ipn:*.*\"",
+            "Endpoint-ID pattern of destinations.",
+        ),
+        required(
+            "router",
+            Kind::Choice(ROUTERS),
+            "\"flood\"",
+            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it; or a program of its own. Bundles without a source go by routes.",
+        ),
+        PROGRAM_NAME,
+    ]],
+};
 
 /// Reads a `[[route]]`.
 pub(super) fn read_route(
