@@ -25,7 +25,7 @@ use interface::{Interface, interfaces};
 use sockets::{Ear, Way};
 
 /// How often interfaces are looked for on which groups are to be joined, and ports that could not be had.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Datagrams that one port takes in a second, at most: what comes above it waits in the socket, and is dropped by the system.
 const DATAGRAMS_PER_SECOND: u32 = 2_000;
@@ -50,20 +50,23 @@ pub async fn run(core: Core, discovering: Option<Discovering>) {
         .map(Rc::new)
         .collect();
     let mut reading = JoinSet::new();
-    let mut looking = tokio::time::interval(LOOK_INTERVAL);
-    let mut known = interfaces();
     let mut orders = Vec::new();
+    let mut look = || {
+        let known = interfaces();
+        for ear in &ears {
+            if ear.open() {
+                reading.spawn_local(read(core.clone(), Rc::clone(ear)));
+            }
+            ear.join(&known);
+        }
+        known
+    };
+    // The first beacons are due at once, and the sockets are to be there before.
+    let mut known = look();
+    let mut looking = tokio::time::interval(LOOK_INTERVAL);
     loop {
         tokio::select! {
-            _ = looking.tick() => {
-                known = interfaces();
-                for ear in &ears {
-                    if ear.open() {
-                        reading.spawn_local(read(core.clone(), Rc::clone(ear)));
-                    }
-                    ear.join(&known);
-                }
-            }
+            _ = looking.tick() => known = look(),
             () = core.next_beacons(&mut orders) => {
                 for (place, announcement) in orders.drain(..) {
                     discovering.send(&core, &ears, &known, place, announcement);

@@ -213,11 +213,12 @@ impl Ear {
         let Some(socket) = socket.as_ref() else {
             return Err(io::ErrorKind::NotConnected.into());
         };
+        let socket = SockRef::from(socket.as_ref());
         if let (Some(interface), IpAddr::V4(_)) = (way.by, way.to.ip())
             && let Some(own) = interface.v4.first()
         {
-            SockRef::from(socket.as_ref()).set_multicast_if_v4(own)?;
+            socket.set_multicast_if_v4(own)?;
         }
-        socket.try_send_to(datagram, way.to).map(|_| ())
+        socket.send_to(datagram, &way.to.into()).map(|_| ())
     }
 }

@@ -65,7 +65,10 @@ impl Reach {
             Host::Address(address) => {
                 let is_loopback = address.is_loopback() && !from.ip().is_loopback();
                 let is_broadcast = matches!(address, IpAddr::V4(it) if it.is_broadcast());
-                if is_loopback || is_broadcast || address.is_multicast() {
+                // An address of one link is of use to who is on it, as a beacon that came from such an address shows.
+                let is_of_link = matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
+                let is_lost = is_of_link && scope_of(from) == 0;
+                if is_loopback || is_broadcast || is_lost || address.is_multicast() {
                     return None;
                 }
                 at(*address, from)
@@ -85,11 +88,16 @@ impl Reach {
 /// An address; one of a link alone has the scope of the interface on which the beacon came.
 fn at(address: IpAddr, from: SocketAddr) -> Where {
     let is_of_link = matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
-    let scope = match from {
-        SocketAddr::V6(from) if is_of_link => from.scope_id(),
-        _ => 0,
-    };
+    let scope = if is_of_link { scope_of(from) } else { 0 };
     Where::Address(address, scope)
+}
+
+/// The number of the interface at which an address of a link is; 0 of all others.
+const fn scope_of(from: SocketAddr) -> u32 {
+    match from {
+        SocketAddr::V6(from) => from.scope_id(),
+        SocketAddr::V4(_) => 0,
+    }
 }
 
 /// An address at which a neighbour may be.
