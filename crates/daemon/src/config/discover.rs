@@ -80,7 +80,7 @@ pub(super) const SECTION: Section = Section {
             "Neighbours that are known at a time, at most. One address tells of 16 of them at most, and of 4 new ones in a second; 32 become known in a second.",
         ),
         key(
-            "link",
+            "like",
             Kind::Text,
             Absent::Means("a link with the defaults, and protocol \"auto\""),
             "\"gamma\"",
@@ -111,7 +111,7 @@ pub(super) fn read_discover(
     let entries = document.all("discover");
     entries
         .map(|entries| {
-            let link = match entries.text("link") {
+            let link = match entries.text("like") {
                 Some(name) => template(document, entries, links, name)?,
                 None => usual(&Document::read(
                     Path::new("found"),
@@ -130,7 +130,7 @@ fn template(
     links: &[(LinkConfig, DialSettings)],
     name: &str,
 ) -> Result<(LinkConfig, DialSettings), FileError> {
-    let line = entries.line_of("link");
+    let line = entries.line_of("like");
     let Some(found) = links.iter().find(|(link, _)| link.name == name) else {
         let error = document.fault(line, format!("no [[link]] is named '{name}'"));
         let names = links.iter().map(|(link, _)| link.name.as_str());

@@ -251,7 +251,7 @@ mod tests {
         const WITHOUT: [&str; 22] = [
             "interfaces",
             "accept",
-            "link",
+            "like",
             "on_sent",
             "dialect",
             "custody",

@@ -68,10 +68,11 @@ pub(super) fn interfaces() -> Vec<Interface> {
         match ip(entry.address.as_ref()) {
             Some(IpAddr::V4(address)) if interface.v4.len() < ADDRESSES_MAX => {
                 interface.v4.push(address);
-                if let Some(IpAddr::V4(all)) = ip(entry.broadcast.as_ref())
+                if let Some(IpAddr::V4(mask)) = ip(entry.netmask.as_ref())
                     && entry.flags.contains(InterfaceFlags::IFF_BROADCAST)
                 {
-                    interface.broadcast.get_or_insert(all);
+                    let all = broadcast_of(address, mask);
+                    interface.broadcast = interface.broadcast.or(all);
                 }
             }
             Some(IpAddr::V6(address)) if interface.v6.len() < ADDRESSES_MAX => {
@@ -86,9 +87,24 @@ pub(super) fn interfaces() -> Vec<Interface> {
     found
 }
 
+/// The address of all on a network; none where it has two hosts at most (RFC 3021). Systems tell it only where somebody set it.
+fn broadcast_of(address: Ipv4Addr, mask: Ipv4Addr) -> Option<Ipv4Addr> {
+    let hosts = !mask.to_bits();
+    (hosts > 1).then(|| Ipv4Addr::from_bits(address.to_bits() | hosts))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_of_two_hosts_has_no_broadcast_address() {
+        let of = |mask: [u8; 4]| broadcast_of([192, 0, 2, 77].into(), mask.into());
+        assert_eq!(of([255, 255, 255, 0]), Some([192, 0, 2, 255].into()));
+        assert_eq!(of([255, 255, 255, 252]), Some([192, 0, 2, 79].into()));
+        assert_eq!(of([255, 255, 255, 254]), None);
+        assert_eq!(of([255, 255, 255, 255]), None);
+    }
 
     #[test]
     fn the_loopback_interface_is_found_with_its_address() {
