@@ -17,8 +17,8 @@ use dhow_link::{Batch, Gather};
 use dhow_node::Node;
 use dhow_node::config::{DiscoverId, LinkId};
 use dhow_node::driver::{
-    Action, Announcement, Event, LinkAddress, Occurrence, OperatorCommand, OperatorRefusal, Path,
-    Purpose, StreamId, Ticket,
+    Action, Announcement, Event, Occurrence, OperatorCommand, OperatorRefusal, Path, Purpose,
+    StreamId, Ticket,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -32,6 +32,7 @@ use crate::measuring::Measuring;
 use crate::reading::{Answer, Answered, Reads};
 use crate::recording::{Going, Recording};
 use crate::storing::{StoreCounts, StoreThread};
+use crate::streams::dial::DialOrder;
 use crate::streams::origins::{Origin, Origins};
 use crate::streams::outgoing::Unwritten;
 use crate::streams::path::{Ends, Inspector};
@@ -53,17 +54,6 @@ const ANSWERS_PER_TURN: usize = 1024;
 
 /// The answer to an operator.
 pub type Outcome = Result<(), OperatorRefusal>;
-
-/// An order of the node about the dialling of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DialOrder {
-    /// A link is at this address from now on.
-    Found(Box<LinkAddress>),
-    /// Connect to a link's address.
-    Dial(LinkId),
-    /// Give up what is under way to it.
-    Stop(LinkId),
-}
 
 struct State {
     node: Node,

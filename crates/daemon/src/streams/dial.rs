@@ -21,7 +21,7 @@ use super::route::is_carrier_missing;
 use super::socket::Socket;
 use super::tls::Tls;
 use crate::config::file::DialSettings;
-use crate::core::{Core, DialOrder};
+use crate::core::Core;
 use crate::datagrams::conversation::Conversation;
 use crate::datagrams::path::{Path, is_missing, says_no_way};
 use crate::datagrams::port::Ports;
@@ -30,6 +30,17 @@ use dhow_bundle::protocol::Transport;
 
 /// Addresses of one host that are tried, at most.
 const ADDRESSES_MAX: usize = 8;
+
+/// An order of the node about the dialling of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DialOrder {
+    /// A link is at this address from now on.
+    Found(Box<LinkAddress>),
+    /// Connect to a link's address.
+    Dial(LinkId),
+    /// Give up what is under way to it.
+    Stop(LinkId),
+}
 
 /// The failure of each link's last attempt, so that an operator reads of it once and not with
 /// every attempt.
