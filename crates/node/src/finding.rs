@@ -116,7 +116,8 @@ impl Node {
                 let dial_at = neighbour.dial_at;
                 self.look_again(at, node, dial_at);
             }
-            Some(link) => self.redirect(now, at, node, link),
+            // The neighbour has dialled by itself, and one session is enough.
+            Some(link) => self.look_at_link(now, at, node, (link, is_met)),
         }
     }
 
@@ -125,6 +126,26 @@ impl Node {
         let link = self.adjacencies.link(id);
         link.is_some_and(|link| !link.sessions.is_empty())
             || self.forwarding.route_over(id).is_some()
+    }
+
+    /// A neighbour that dialled by itself is dialled no more: one session is enough where bundles go both ways in it.
+    fn look_at_link(&mut self, now: Now, at: usize, node: &NodeId, (id, is_met): (LinkId, bool)) {
+        let link = self.adjacencies.link(id);
+        let goes_both_ways = link.is_some_and(|link| link.config.protocol.tells_peer());
+        if !is_met || !goes_both_ways || self.is_in_use(id) {
+            return self.redirect(now, at, node, id);
+        }
+        self.delete_link(now, id);
+        let Some(place) = self.discovery.places_mut().get_mut(at) else {
+            return;
+        };
+        let (patience, period) = (place.patience(node), place.period());
+        if let Some(neighbour) = place.neighbour_mut(node) {
+            neighbour.link = None;
+            neighbour.current = None;
+            neighbour.dial_at = now.monotonic + patience;
+        }
+        self.look_again(at, node, now.monotonic + period);
     }
 
     /// Look at a neighbour at this instant, or earlier where one of its addresses counts no more.

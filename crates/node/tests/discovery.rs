@@ -218,6 +218,39 @@ fn the_larger_node_dials_when_the_smaller_does_not() {
 }
 
 #[test]
+fn a_neighbour_that_dials_and_cannot_be_dialled_is_dialled_no_more() {
+    let mut world = nodes(2, 1, |number, config| {
+        config.discover[0].announce = Enabled::No;
+        if number == 2 {
+            let link = LinkConfig::usual("first".into());
+            config.links = vec![LinkConfig {
+                enabled: Enabled::No,
+                ..link
+            }];
+        }
+    });
+    // Nobody is at the port that it names.
+    let wrong = Service {
+        port: 80,
+        ..service(1)
+    };
+    let lasting = beacon(2, vec![wrong]);
+    for tenth in 0..40 {
+        say(&mut world, 0, address(1), &lasting);
+        pass(&mut world, 1);
+        if tenth == 10 {
+            assert_eq!((links(&world, 0).len(), sessions(&world, 0)), (1, 0));
+            world.machines[1].leads = vec![0];
+            let ticket = Ticket(1);
+            let command = OperatorCommand::LinkUp("first".into());
+            world.handle(1, Event::Operator { ticket, command });
+        }
+    }
+    assert_eq!((links(&world, 0).len(), sessions(&world, 0)), (0, 1));
+    assert_eq!(found(&world, 0)[0].sessions, 1);
+}
+
+#[test]
 fn a_node_that_goes_says_so_and_is_lost_at_once() {
     let mut world = nodes(2, 1, |_, _| {});
     pass(&mut world, 3);
