@@ -188,6 +188,20 @@ fn a_neighbour_that_falls_silent_is_lost_and_found_again() {
 }
 
 #[test]
+fn a_neighbour_that_says_no_period_is_waited_for_longer() {
+    let mut world = nodes(1, 1, |_, config| config.discover[0].announce = Enabled::No);
+    let silent = Beacon {
+        period: None,
+        ..beacon(9, vec![service(80)])
+    };
+    say(&mut world, 0, address(7), &silent);
+    pass(&mut world, 110);
+    assert_eq!(found(&world, 0).len(), 1);
+    pass(&mut world, 4);
+    assert_eq!(found(&world, 0).len(), 0);
+}
+
+#[test]
 fn a_neighbour_whose_session_lives_is_not_lost() {
     let mut world = nodes(2, 1, |_, _| {});
     pass(&mut world, 3);

@@ -6,7 +6,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use dhow_bundle::{EidPattern, Instant, NodeId};
-use dhow_link::discovery::{Beacon, Heard, Hearing, ServiceProtocol};
+use dhow_link::discovery::{Beacon, Format, Heard, Hearing, ServiceProtocol};
 
 use super::announcing::Announcing;
 use super::config::{DiscoverConfig, service_of};
@@ -29,6 +29,10 @@ const IMPOSTORS_BOUND: usize = 256;
 
 /// Periods of this node's that a neighbour which dials it by itself is waited for.
 const PATIENCE_PERIODS: u32 = 2;
+
+/// The period of a neighbour that does not say its own, where this node's is not longer: IBR-DTN's, which says 1 s in the announcement of DTN2
+/// whatever its period is.
+const UNSAID_PERIOD: Duration = Duration::from_secs(5);
 
 /// Destinations, neighbours and limits of one entry.
 pub(crate) struct Place {
@@ -164,7 +168,7 @@ impl Place {
             return Ok(News::Some);
         }
         let ways = self.ways(now, from, &beacon)?;
-        let period = beacon.period.unwrap_or(self.period);
+        let period = self.period_of(format, beacon.period);
         let how = (from, format);
         if let Some(known) = self.neighbours.get_mut(&beacon.node) {
             let before = known.look_at;
@@ -184,6 +188,15 @@ impl Place {
         self.counts.sent += u64::from(answer.is_some());
         out.extend(answer);
         Ok(News::Some)
+    }
+
+    /// The time until a neighbour's next beacon.
+    fn period_of(&self, format: Format, said: Option<Duration>) -> Duration {
+        match (format, said) {
+            (Format::Dtn2, Some(said)) => said.max(UNSAID_PERIOD),
+            (_, Some(said)) => said,
+            (_, None) => self.period.max(UNSAID_PERIOD),
+        }
     }
 
     /// The ways to a beacon's node that are worth trying.
