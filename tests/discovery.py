@@ -200,6 +200,26 @@ class Discovery(Exchange):
                 self.until("both are found", lambda: self.peers(first) == ["ipn:2.0"] and self.peers(second) == ["ipn:1.0"])
                 self.assertEqual((first.stop(), second.stop()), (0, 0))
 
+    def test_links_without_acknowledgments_are_found_in_both_directions(self) -> None:
+        # Beacons of version 0x04 have no name for MTCP.
+        for protocol, name in (("udp", "ipnd-0x04"), ("mtcp", "cbor")):
+            with self.subTest(protocol):
+                like = (f'[[link]]\nname = "like"\nprotocol = "{protocol}"\naddress = "192.0.2.1"\npeer = "ipn:99.0"\n'
+                        f'enabled = false\n[[discover]]\nlike = "like"\nformat = ["{name}"]\n')
+                pair = [self.node(at, like) for at in range(2)]
+                for node in pair:
+                    node.settings.listen_protocol = protocol
+                    node.start()
+                for node, other in zip(pair, ("ipn:2.0", "ipn:1.0")):
+                    self.until("both are found", lambda n=node, o=other: self.peers(n) == [o])
+                self.send(pair[0], "ipn:2.42", 100)
+                self.take(pair[1], "ipn:2.42", 100)
+                self.send(pair[1], "ipn:1.42", 100)
+                self.take(pair[0], "ipn:1.42", 100)
+                self.assertEqual(pair[1].stop(), 0)
+                self.until("it is lost", lambda n=pair[0]: not self.found(n))
+                self.assertEqual(pair[0].stop(), 0)
+
     def test_what_other_programs_said_is_heard(self) -> None:
         node = self.node(0, f'[[discover]]\naddress = ["{GROUP}:{PORT}"]\nformat = ["dtn2"]\n')
         node.start()

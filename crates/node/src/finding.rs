@@ -6,6 +6,7 @@ use core::net::SocketAddr;
 
 use bytes::Bytes;
 use dhow_bundle::{Instant, NodeId, Now};
+use dhow_link::discovery::ServiceProtocol;
 use dhow_link::stream::DownReason;
 
 use crate::config::LinkId;
@@ -93,15 +94,17 @@ impl Node {
             return;
         };
         let (patience, period) = (place.patience(node), place.period());
+        let is_datagrams = place.protocol() == Some(ServiceProtocol::Udpcl);
         let Some(neighbour) = place.neighbour_mut(node) else {
             return;
         };
         neighbour.expire(now.monotonic);
         let link = neighbour.link;
         if neighbour.is_silent() {
-            let is_busy = is_met || link.is_some_and(|link| self.is_in_use(link));
-            if is_busy {
-                // A neighbour whose session lives is there, whatever its beacons say.
+            // A neighbour whose session lives is there, whatever its beacons say; a conversation by datagrams says nothing of that.
+            let is_routed = link.is_some_and(|link| self.forwarding.route_over(link).is_some());
+            let is_alive = is_met || link.is_some_and(|link| self.is_in_use(link));
+            if is_routed || (is_alive && !is_datagrams) {
                 return self.look_again(at, node, now.monotonic + period);
             }
             return self.lose_neighbour(now, at, node);
