@@ -365,7 +365,7 @@ async fn live(
     ended
 }
 
-/// What beacons are made of.
+/// The parts of beacons, where the node file has places of discovery.
 fn beacons(file: &NodeFile, advertised: Advertised) -> Option<Discovering> {
     let node = file.node.node_ids.first()?.clone();
     let places = file.discover.clone();

@@ -98,7 +98,7 @@ pub struct DiscoverSettings {
     pub interfaces: Vec<String>,
     /// Formats of beacons that are sent.
     pub formats: Vec<Format>,
-    /// How links that are found are dialled; host and port are those of the beacon.
+    /// The way in which links that are found are dialled; host and port are those of the beacon.
     pub dial: DialSettings,
 }
 

@@ -24,7 +24,7 @@ pub use advertised::Advertised;
 use interface::{Interface, interfaces};
 use sockets::{Ear, Way};
 
-/// How often interfaces are looked for on which groups are to be joined, and ports that could not be had.
+/// The time between two looks for interfaces on which groups are to be joined, and for ports that could not be had.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Datagrams that one port takes in a second, at most: what comes above it waits in the socket, and is dropped by the system.

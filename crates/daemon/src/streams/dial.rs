@@ -172,7 +172,7 @@ pub async fn dial_on_demand(core: Core, links: DialTable, means: Means) {
             let link = match order {
                 DialOrder::Dial(link) => link,
                 DialOrder::Found(found) => {
-                    // What was said of an earlier link of this number is no news of this one.
+                    // The failure of an earlier link of this number is none of this one.
                     failures.borrow_mut().remove(&found.link);
                     links.find(*found);
                     continue;

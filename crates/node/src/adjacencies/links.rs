@@ -60,7 +60,7 @@ pub(crate) struct Link {
     pub(crate) origin: LinkOrigin,
     /// It has been deleted: it is shown no more, and its number is nobody else's, unless its neighbour was found.
     pub(crate) is_deleted: bool,
-    /// Where it has been deleted: when its number may be another's.
+    /// The instant from which its number may be another's, once it has been deleted.
     free_from: Option<Instant>,
     pub(crate) enabled: Enabled,
     /// Whether the driver knows of a way to the neighbour.
