@@ -90,6 +90,8 @@ pub enum Command {
     Route(command::routes::Route),
     /// List planned contacts
     Contacts(command::contacts::Contacts),
+    /// List neighbours: those that beacons told of, and those of links
+    Neighbours(command::neighbours::Neighbours),
     /// List registered endpoints
     Registrations(command::registrations::Registrations),
     /// Decode, make or drop a bundle

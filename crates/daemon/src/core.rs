@@ -15,9 +15,10 @@ use dhow_bundle::{Instant, Now};
 use dhow_link::datagram::Limit;
 use dhow_link::{Batch, Gather};
 use dhow_node::Node;
-use dhow_node::config::LinkId;
+use dhow_node::config::{DiscoverId, LinkId};
 use dhow_node::driver::{
-    Action, Event, Occurrence, OperatorCommand, OperatorRefusal, Path, Purpose, StreamId, Ticket,
+    Action, Announcement, Event, Occurrence, OperatorCommand, OperatorRefusal, Path, Purpose,
+    StreamId, Ticket,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -31,6 +32,7 @@ use crate::measuring::Measuring;
 use crate::reading::{Answer, Answered, Reads};
 use crate::recording::{Going, Recording};
 use crate::storing::{StoreCounts, StoreThread};
+use crate::streams::dial::DialOrder;
 use crate::streams::origins::{Origin, Origins};
 use crate::streams::outgoing::Unwritten;
 use crate::streams::path::{Ends, Inspector};
@@ -44,20 +46,14 @@ const ACTIONS_PER_TURN: usize = 65_536;
 /// prepared, which takes a slow processor seconds.
 const READS_PER_TURN: usize = 256;
 
+/// Beacons that wait to be sent, at most: where none can be, others follow.
+const BEACONS_WAITING_MAX: usize = 1024;
+
 /// Answers of the store that one turn takes: the next turn knows how late it has become.
 const ANSWERS_PER_TURN: usize = 1024;
 
 /// The answer to an operator.
 pub type Outcome = Result<(), OperatorRefusal>;
-
-/// An order of the node about the dialling of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DialOrder {
-    /// Connect to a link's address.
-    Dial(LinkId),
-    /// Give up what is under way to it.
-    Stop(LinkId),
-}
 
 struct State {
     node: Node,
@@ -76,6 +72,7 @@ struct State {
     next_ticket: u64,
     operators: BTreeMap<Ticket, oneshot::Sender<Outcome>>,
     dials: Vec<DialOrder>,
+    beacons: Vec<(DiscoverId, Announcement)>,
     inspector: Inspector,
     armed: Option<Instant>,
     counts: DriverCounts,
@@ -101,6 +98,8 @@ struct Signals {
     timer: Notify,
     /// Links are to be dialled.
     dials: Notify,
+    /// Beacons are to be sent.
+    beacons: Notify,
     /// A turn was done while the node ends.
     ending: Notify,
     shutting_down: Cell<bool>,
@@ -132,6 +131,7 @@ impl Core {
             next_ticket: 0,
             operators: BTreeMap::new(),
             dials: Vec::new(),
+            beacons: Vec::new(),
             inspector: Inspector::default(),
             armed: None,
             counts: DriverCounts::default(),
@@ -276,9 +276,9 @@ impl Core {
         self.state.borrow().journal.link_name(link)
     }
 
-    /// A link has been made, and has the next number.
-    pub fn add_link(&self, name: String) {
-        self.state.borrow_mut().journal.add_link(name);
+    /// An operator's link has been made.
+    pub fn add_link(&self, link: LinkId, name: String) {
+        self.state.borrow_mut().journal.set_link(link, name);
     }
 
     /// The link that was made last of those of this name.
@@ -499,6 +499,17 @@ impl Core {
         }
     }
 
+    /// Waits for beacons that are to be sent and moves them to `beacons`.
+    pub async fn next_beacons(&self, beacons: &mut Vec<(DiscoverId, Announcement)>) {
+        loop {
+            std::mem::swap(&mut self.state.borrow_mut().beacons, beacons);
+            if !beacons.is_empty() {
+                return;
+            }
+            self.signals.beacons.notified().await;
+        }
+    }
+
     /// Begins the end: the node finishes what is under way.
     pub fn shut_down(&self) {
         self.signals.shutting_down.set(true);
@@ -548,6 +559,9 @@ impl Core {
         }
         if !state.dials.is_empty() {
             self.signals.dials.notify_one();
+        }
+        if !state.beacons.is_empty() {
+            self.signals.beacons.notify_one();
         }
         drop(state);
         if self.signals.shutting_down.get() {
@@ -603,6 +617,15 @@ impl State {
                     // An operator who has gone wants no answer.
                     let _ = operator.send(outcome);
                 }
+            }
+            Action::Announce(place, announcement) => {
+                if self.beacons.len() < BEACONS_WAITING_MAX {
+                    self.beacons.push((place, announcement));
+                }
+            }
+            Action::LinkFound(found) => {
+                self.journal.set_link(found.link, found.name.clone());
+                self.dials.push(DialOrder::Found(found));
             }
             Action::Occurred(occurrence) => {
                 if let Some(measuring) = &self.measuring {

@@ -37,6 +37,10 @@ pub struct DriverCounts {
     pub datagrams_overflowed: u64,
     /// Datagrams that the system refused to send.
     pub datagrams_refused: u64,
+    /// Beacons that left, one for each interface and format.
+    pub beacons_sent: u64,
+    /// Beacons that the system refused to send.
+    pub beacons_unsent: u64,
     /// TLS handshakes that failed.
     pub insecure: u64,
     /// Reads of stored octets that the disk refused.

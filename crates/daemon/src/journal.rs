@@ -63,9 +63,17 @@ impl Journal {
         }
     }
 
-    /// A link has been made, and has the next number.
-    pub fn add_link(&mut self, name: String) {
-        self.links.push(name);
+    /// A link has been made, or one of the same number before it is no more.
+    pub fn set_link(&mut self, LinkId(link): LinkId, name: String) {
+        let Ok(at) = usize::try_from(link) else {
+            return;
+        };
+        if self.links.len() <= at {
+            self.links.resize(at + 1, String::new());
+        }
+        if let Some(place) = self.links.get_mut(at) {
+            *place = name;
+        }
     }
 
     /// The link that was made last of those of this name.
@@ -204,6 +212,14 @@ impl Journal {
                 let (address, reason) = (self.addresses(to), refusal(*reason));
                 tracing::warn!(%id, %to, address, reason, "the neighbour refused a bundle");
             }
+            Occurrence::NeighbourFound {
+                node,
+                link,
+                address,
+            } => {
+                let link = self.link_name(*link);
+                tracing::info!(%node, link, address, "neighbour found");
+            }
             Occurrence::Untranslatable(it) => {
                 let Untranslated { id, to, why } = &**it;
                 let address = self.addresses(to);
@@ -335,6 +351,9 @@ fn provoked(occurrence: &Occurrence) -> Option<(Kind, Option<&NodeId>)> {
             ReasonCode::TransmissionCanceled => None,
             _ => Some((Kind::Deleted, None)),
         },
+        Occurrence::NeighbourFound { .. } | Occurrence::NeighbourLost { .. } => {
+            Some((Kind::Neighbour, None))
+        }
         Occurrence::StoreRefused { .. } => Some((Kind::StoreRefused, None)),
         Occurrence::Quarantined { .. } => Some((Kind::Quarantined, None)),
         Occurrence::TransitionRefused { .. } => Some((Kind::TransitionRefused, None)),
@@ -381,6 +400,7 @@ fn log_rest(occurrence: &Occurrence) {
         Occurrence::ClockJumped { milliseconds } => {
             tracing::warn!(milliseconds, "the wall clock jumped")
         }
+        Occurrence::NeighbourLost { node } => tracing::info!(%node, "neighbour lost"),
         Occurrence::ProgramUp { stream, name } => {
             tracing::info!(stream = stream.0, program = name, "program is there");
         }

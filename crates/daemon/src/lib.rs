@@ -21,6 +21,7 @@ pub mod contact;
 mod core;
 pub mod counts;
 pub mod datagrams;
+pub mod discovering;
 mod disk_pace;
 mod ending;
 pub mod extents;

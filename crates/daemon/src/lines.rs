@@ -50,6 +50,8 @@ pub enum Kind {
     Unread,
     /// Nothing here reads a record for this node.
     RecordUnread,
+    /// A neighbour was found or lost.
+    Neighbour,
 }
 
 impl Kind {
@@ -67,6 +69,7 @@ impl Kind {
             Self::Expired => "more bundles expired",
             Self::Deleted => "more bundles were deleted",
             Self::StoreRefused => "more refusals of the store",
+            Self::Neighbour => "more neighbours were found or lost",
             Self::Unread => "more reads of stored octets failed",
             Self::RecordUnread => "more administrative records were for nothing that is here",
             Self::Quarantined => "more bundles are damaged on disk and in quarantine",
@@ -79,7 +82,7 @@ impl Kind {
     const fn is_news(self) -> bool {
         matches!(
             self,
-            Self::SessionUp | Self::SessionDown | Self::Expired | Self::Deleted
+            Self::SessionUp | Self::SessionDown | Self::Expired | Self::Deleted | Self::Neighbour
         )
     }
 }

@@ -48,10 +48,20 @@ pub fn dialled(node: &Config) -> usize {
     let configured: usize = links
         .map(|link| 2 * usize::from(link.sessions) + PASSING)
         .sum();
+    // Of a neighbour that is found, its session and an attempt to have another; and the sockets of beacons.
+    let found = node.discover.iter();
+    let found: usize = found
+        .map(|it| {
+            it.neighbours
+                .saturating_mul(2)
+                .saturating_add(it.destinations)
+        })
+        .map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+        .sum();
     match node.links.is_empty() {
         // Links are added like others, so there are none.
-        true => 0,
-        false => configured + ADDED,
+        true => found,
+        false => configured + ADDED + found,
     }
 }
 

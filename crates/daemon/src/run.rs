@@ -29,6 +29,7 @@ use crate::config::file::{DurabilitySetting, StoreSettings, default_segment_octe
 use crate::contact::Flushing;
 use crate::core::Core;
 use crate::datagrams::port::Ports;
+use crate::discovering::{self, Advertised, Discovering};
 use crate::ending::drain;
 use crate::extents::ExtentReader;
 use crate::file_size::{self, TooSmallFiles};
@@ -280,11 +281,13 @@ async fn live(
     };
     let (asker, asked) = ask::channel();
     let facts = facts(&file, &ready, &bound);
+    let advertised = bound.advertised(&file.node);
     let places = open_files::share(open_files::dialled(&file.node));
     let office = (asker, answers.clone());
     let admin = start_admin(&file, facts, bound.admin, office, places.operators)?;
     let mut standing = JoinSet::new();
-    let links = DialTable::new(file.dial.clone());
+    let found = file.discover.iter().map(|it| it.dial.clone()).collect();
+    let links = DialTable::new(file.dial.clone(), found);
     standing.spawn_local(asked.answer(core.clone(), links.clone()));
     let carriers = Rc::new(Carriers::default());
     standing.spawn_local(network::watch(core.clone(), Rc::clone(&carriers)));
@@ -308,6 +311,7 @@ async fn live(
         ports: Rc::clone(&ports),
     };
     standing.spawn_local(dial_on_demand(core.clone(), links, means));
+    standing.spawn_local(discovering::run(core.clone(), beacons(&file, advertised)));
     let listeners = (bound.neighbours, bound.clients);
     if let Some(programs) = bound.programs {
         let places = Places::new(PROGRAMS_MAX);
@@ -359,6 +363,17 @@ async fn live(
     drop(bound.files);
     tracing::info!("ended");
     ended
+}
+
+/// The parts of beacons, where the node file has places of discovery.
+fn beacons(file: &NodeFile, advertised: Advertised) -> Option<Discovering> {
+    let node = file.node.node_ids.first()?.clone();
+    let places = file.discover.clone();
+    (!places.is_empty()).then_some(Discovering {
+        node,
+        places,
+        advertised,
+    })
 }
 
 /// Measures what the node and its store have done, again and again.

@@ -763,3 +763,79 @@ fn the_published_json_schema_is_current() {
         "docs/node.schema.json is out of date: run this test with DHOW_UPDATE=1"
     );
 }
+
+#[test]
+fn discovery_has_its_defaults_and_links_like_one_of_the_file() {
+    let file = parse(&format!(
+        "{NODE}[[link]]\nname = \"lan\"\naddress = \"192.0.2.1\"\nenabled = false\nprotocol = \"tcpcl3\"\nconnect_timeout = \"9s\"\n\
+         [[discover]]\n[[discover]]\nlike = \"lan\"\naddress = [\"224.0.0.26:3003\", \"ff02::142\", \"192.0.2.255\"]\n\
+         format = [\"cbor\", \"dtn2\"]\nperiod = \"2s\"\naccept = [\"dtn://*/**\"]\nannounce = true\nneighbours = 7\n"
+    ));
+    let [usual, other] = file.node.discover.as_slice() else {
+        panic!("two entries");
+    };
+    let shown = |at: usize| {
+        let addresses = file.discover[at].destinations.iter();
+        addresses.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(0), ["224.0.0.142:4551", "[ff02::142]:4551"]);
+    assert_eq!(
+        shown(1),
+        ["224.0.0.26:3003", "[ff02::142]:4551", "192.0.2.255:4551"]
+    );
+    assert_eq!(
+        (usual.period_ms, usual.neighbours, usual.destinations),
+        (1_000, 256, 2)
+    );
+    assert_eq!(usual.link.protocol, Protocol::Auto);
+    assert_eq!(
+        (other.period_ms, other.neighbours, other.destinations),
+        (2_000, 7, 3)
+    );
+    assert_eq!(other.link.protocol, Protocol::Tcpcl3);
+    assert_eq!((usual.dtn2, other.dtn2), (Enabled::No, Enabled::Yes));
+    assert_eq!(file.discover[1].dial.timeout, Duration::from_secs(9));
+}
+
+#[test]
+fn discovery_that_could_find_nobody_is_refused() {
+    let bibe = "[[link]]\nname = \"far\"\nprotocol = \"bibe\"\npeer = \"ipn:9.0\"\n";
+    for (text, said) in [
+        (
+            "[[discover]]\nlike = \"lan\"\n",
+            "no [[link]] is named 'lan'",
+        ),
+        (
+            &format!("{bibe}[[discover]]\nlike = \"far\"\n"),
+            "beacons have no name for protocol \"bibe\"",
+        ),
+        (
+            "[[discover]]\naddress = []\n",
+            "'address' must name 1 to 32 addresses",
+        ),
+        (
+            "[[discover]]\naddress = [\"host.example:4551\"]\n",
+            "'host.example:4551' is no address of beacons",
+        ),
+        (
+            "[[discover]]\naddress = [\"224.0.0.142:0\"]\n",
+            "is no address of beacons",
+        ),
+        ("[[discover]]\nformat = []\n", "'format' is empty"),
+        (
+            "[[discover]]\nannounce = false\nlisten = false\n",
+            "neither 'announce' nor 'listen' is true",
+        ),
+        (
+            "[[discover]]\nperiod = \"10ms\"\n",
+            "'period' must be from 100ms to 1h",
+        ),
+        (
+            "[[discover]]\naccept = [\"ipn\"]\n",
+            "is no endpoint-ID pattern",
+        ),
+    ] {
+        let refusal = refusal(&format!("{NODE}{text}"));
+        assert!(refusal.contains(said), "{refusal}");
+    }
+}

@@ -2,12 +2,13 @@
 //!
 //! This room never knows a socket, a clock, a route or a store. Start reading at [`stream`], the seam
 //! that every convergence layer over octet streams has, then at [`tcpcl`] and [`stcp`]; and at [`datagram`], the seam of
-//! those over datagrams, then at [`udpcl`].
+//! those over datagrams, then at [`udpcl`]. [`discovery`] reads and writes beacons, by which nodes find each other.
 #![no_std]
 
 extern crate alloc;
 
 pub mod datagram;
+pub mod discovery;
 pub mod external;
 pub mod stcp;
 pub mod stream;

@@ -7,22 +7,29 @@
 use std::fs;
 use std::path::Path;
 
+use dhow_link::discovery;
 use dhow_link::stcp;
 use dhow_link::tcpcl::{v3, v4};
 use dhow_link::udpcl;
 
 /// Give each file of a corpus to `check`, which counts transfers.
 fn replay(corpus: &str, check: fn(&[u8]) -> usize) {
+    let (files, transfers) = counts(corpus, check);
+    assert!(
+        files >= 60 && transfers >= 100,
+        "{files} files and {transfers} transfers: the corpus is not there"
+    );
+}
+
+/// Give each file of a corpus to `check`: the number of files, and the sum of what it counts.
+fn counts(corpus: &str, check: fn(&[u8]) -> usize) -> (usize, usize) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     let (mut files, mut transfers) = (0, 0);
     for entry in fs::read_dir(folder.join(corpus)).unwrap() {
         files += 1;
         transfers += check(&fs::read(entry.unwrap().path()).unwrap());
     }
-    assert!(
-        files >= 60 && transfers >= 100,
-        "{files} files and {transfers} transfers: the corpus is not there"
-    );
+    (files, transfers)
 }
 
 #[test]
@@ -43,4 +50,13 @@ fn no_file_of_the_corpus_breaks_a_session_in_one_direction() {
 #[test]
 fn no_file_of_the_corpus_breaks_a_conversation_over_udp() {
     replay("udpcl_conversation", udpcl::oracle::check_conversation);
+}
+
+#[test]
+fn no_file_of_the_corpus_breaks_a_reader_of_beacons() {
+    let (files, beacons) = counts("beacon", discovery::oracle::check_beacon);
+    assert!(
+        files >= 20 && beacons >= 30,
+        "{files} files and {beacons} beacons: the corpus is not there"
+    );
 }

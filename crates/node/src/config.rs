@@ -12,6 +12,7 @@ use dhow_bundle::storage::REMOVED_BOUND;
 use dhow_bundle::{NodeId, Version};
 
 use crate::contacts::ContactTable;
+pub use crate::discovery::config::{DiscoverConfig, DiscoverId};
 
 /// Everything a node must know at its start.
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ pub struct Config {
     pub custody: CustodyPolicy,
     /// Identities of removed bundles that are remembered until they expire.
     pub removed_bound: usize,
+    /// Places at which neighbours are found by their beacons.
+    pub discover: Vec<DiscoverConfig>,
     /// Seed of all entropy in the node.
     pub seed: u64,
 }
@@ -88,6 +91,7 @@ impl Config {
             default_lifetime_ms: 86_400_000,
             custody: CustodyPolicy::default(),
             removed_bound: REMOVED_BOUND,
+            discover: Vec::new(),
             seed: 0,
         }
     }
@@ -127,7 +131,7 @@ pub struct LinkId(pub u32);
 pub struct ListenerId(pub u32);
 
 /// A neighbour that this node dials.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkConfig {
     /// The operator's name for it, unique.
     pub name: String,
@@ -246,7 +250,7 @@ pub const WINDOW_OCTETS_MOST: u64 = 128 << 20;
 pub const STORE_QUEUE_OCTETS_MOST: u64 = 128 << 20;
 
 /// The policy of the sessions of one link or listener.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionPolicy {
     /// Keepalive interval offered, seconds; 0 for none.
     pub keepalive_s: u16,

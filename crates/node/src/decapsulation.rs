@@ -4,20 +4,17 @@
 //! Records of nodes that are no peers are not looked at: a link says whose bundles are taken, and how.
 
 use bytes::Bytes;
+use dhow_bundle::Now;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::v7::admin::bibe::{BibeRecord, BibeRefusal, BibeTypes, BpduHead};
-use dhow_bundle::{Header, Now};
 use dhow_link::stream::{RefuseReason, TransferId};
 
 use crate::adjacencies::session_id::SessionId;
 use crate::adjacencies::tunnel::Coming;
 use crate::driver::Occurrence;
 use crate::node::Node;
-use crate::reception::{Ends, Refused};
+use crate::reception::Ends;
 use crate::sending::RETRANSMIT_RETRY;
-
-/// Bundles for this node that may be in each other, at most: each is written to the store as it comes out.
-const DEPTH_MAX: u8 = 8;
 
 impl Node {
     /// Octets of an encapsulating bundle are here, or the disk has not given them.
@@ -80,25 +77,6 @@ impl Node {
                     .occurred(Occurrence::RefusedIncoming { from, reason, why });
             }
         }
-    }
-
-    /// The number of carriers that a record which comes out of one was in; 0 for all other bundles.
-    pub(crate) fn depth_in_carriers(
-        &mut self,
-        (session, transfer): (SessionId, TransferId),
-        header: &Header,
-    ) -> Result<u8, Refused> {
-        if !session.is_tunnel() || !header.is_administrative() {
-            return Ok(0);
-        }
-        let tunnel = self.adjacencies.tunnel_mut(session);
-        let coming = tunnel.and_then(|tunnel| tunnel.coming(transfer));
-        let depth = coming.map_or(0, |coming| self.held.depth(coming.outer));
-        if depth >= DEPTH_MAX {
-            let why = "it is in more bundles for this node, one in the other, than may be";
-            return Err(Refused::not_acceptable(why));
-        }
-        Ok(depth + 1)
     }
 
     fn open_bpdu(

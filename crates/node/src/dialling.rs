@@ -39,8 +39,5 @@ impl Node {
     fn open_tunnel(&mut self, now: Now, link: LinkId) {
         let session = self.adjacencies.next_tunnel();
         self.meet(now, session.stream(), &Purpose::Dialled { link });
-        for key in self.held.resting_records() {
-            self.wake(now, key);
-        }
     }
 }

@@ -8,6 +8,7 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 use bytes::Bytes;
 use dhow_bundle::storage::{Extents, Medium, StoreCommand, StoreEvent, StoreRefusal, StoredBundle};
@@ -15,6 +16,7 @@ use dhow_bundle::{BundleId, DtnTime, EndpointId, NodeId};
 use dhow_link::stream::{DownReason, PeerIdentities, RefuseReason, SessionParameters};
 
 use crate::config::{LinkId, ListenerId, Route};
+use crate::discovery::config::DiscoverId;
 
 /// An octet stream (a connection) that a driver has opened or accepted, or a conversation with a peer by datagrams; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -206,6 +208,15 @@ pub enum Event {
     },
     /// Finish transfers in progress, end all sessions, take nothing new.
     Shutdown,
+    /// A datagram came to a place where beacons are heard ([`Config::discover`](crate::config::Config::discover)).
+    Beacon {
+        /// The place.
+        place: DiscoverId,
+        /// The address from which it came.
+        from: SocketAddr,
+        /// Its octets; what is longer than a beacon may be cut.
+        octets: Bytes,
+    },
 }
 
 /// A request of an operator to a running node.
@@ -298,6 +309,45 @@ pub enum Action {
     },
     /// Something happened that logs, metrics and measurements want to know.
     Occurred(Occurrence),
+    /// Send a beacon. Nobody is told if it cannot be sent: another follows.
+    Announce(DiscoverId, Announcement),
+    /// A link of this number has been made, or is dialled at another address from now on.
+    LinkFound(Box<LinkAddress>),
+}
+
+/// A beacon that is to be sent: the driver knows the addresses and ports of services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Announcement {
+    /// Its destination.
+    pub to: BeaconTo,
+    /// Its sequence number.
+    pub sequence: u32,
+    /// The time until the next, milliseconds; 0 where none will follow.
+    pub period_ms: u64,
+}
+
+/// The destination of a beacon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BeaconTo {
+    /// The one of this position in the place's list.
+    Destination(u32),
+    /// The host from which a beacon came, at the port where the place hears them: others send from any port.
+    Address(SocketAddr),
+}
+
+/// The address of a link that was made because a beacon told of its neighbour.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LinkAddress {
+    /// The link. Numbers of links that are deleted are used again.
+    pub link: LinkId,
+    /// The place where its neighbour was heard.
+    pub place: DiscoverId,
+    /// Its name.
+    pub name: String,
+    /// Address, with its scope where it has one (`fe80::1%2`), or host name.
+    pub host: String,
+    /// TCP or UDP port.
+    pub port: u16,
 }
 
 /// Why an operator's command was refused.
@@ -339,6 +389,9 @@ pub enum OperatorRefusal {
     /// A link like this one needs an address.
     #[error("a link like '{0}' needs an address")]
     NoAddress(String),
+    /// A beacon told of the link's neighbour.
+    #[error("link '{0}' is to a neighbour that was found: it goes when the neighbour does")]
+    LinkFound(String),
 }
 
 /// Of which occurrences a driver wants to be told.
@@ -528,6 +581,20 @@ pub enum Occurrence {
         name: String,
         /// Why.
         reason: String,
+    },
+    /// A beacon told of a neighbour, and a link to it has been made.
+    NeighbourFound {
+        /// The neighbour.
+        node: NodeId,
+        /// The link.
+        link: LinkId,
+        /// The address at which it is dialled.
+        address: String,
+    },
+    /// No beacon tells of a neighbour any more, and it has no session.
+    NeighbourLost {
+        /// The neighbour.
+        node: NodeId,
     },
 }
 

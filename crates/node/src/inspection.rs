@@ -9,8 +9,10 @@ use dhow_bundle::{Instant, NodeId, Now};
 
 use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::session_id::SessionId;
-use crate::config::{Enabled, Route, RouterKind, Routing};
+use crate::config::{Enabled, LinkId, Route, RouterKind, Routing};
 use crate::contacts::ContactTable;
+use crate::discovery::config::DiscoverId;
+use crate::discovery::refused::BeaconCounts;
 use crate::external::router::External;
 use crate::held::bundles::Entry;
 use crate::held::endpoints::EndpointIndex;
@@ -21,7 +23,7 @@ use crate::reception::Reception;
 use crate::routing::Hop;
 use crate::view::{
     ArrivalView, BundleState, BundleView, Counters, DestinationView, LinkState, LinkView,
-    ProgramView, RegistrationView, RouteView, SessionView, WaitingView,
+    NeighbourView, ProgramView, RegistrationView, RouteView, SessionView, WaitingView,
 };
 use dhow_bundle::DtnTime;
 
@@ -63,6 +65,55 @@ impl Node {
         };
         let links = self.adjacencies.links().iter();
         links.filter(|link| !link.is_deleted).map(view).collect()
+    }
+
+    /// Neighbours of which beacons told, by the entries of the configuration and their node IDs.
+    #[must_use]
+    pub fn neighbours_found(&self) -> Vec<NeighbourView> {
+        let places = (0_u32..).zip(self.discovery.places());
+        let all = places.flat_map(|(at, place)| {
+            let neighbours = place.neighbours();
+            neighbours.map(move |(node, it)| (DiscoverId(at), place.protocol(), node, it))
+        });
+        all.map(|(place, protocol, node, it)| {
+            let sessions = self.adjacencies.session_ids_over(&Hop::Peer(node.clone()));
+            let sessions = sessions.filter_map(|session| self.adjacencies.neighbour(session));
+            let secured: Vec<_> = (sessions.filter_map(|it| it.parameters.as_ref()))
+                .map(|parameters| parameters.secured)
+                .collect();
+            let link = it.link.and_then(|link| self.adjacencies.link(link));
+            NeighbourView {
+                node: node.clone(),
+                place,
+                protocol,
+                address: it
+                    .current
+                    .as_ref()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+                format: it.format,
+                since: it.since,
+                heard: it.last,
+                period_ms: u64::try_from(it.period.as_millis()).unwrap_or(u64::MAX),
+                beacons: it.beacons,
+                link: link.map(|link| link.config.name.clone()),
+                sessions: secured.len(),
+                is_secured: secured.contains(&true),
+            }
+        })
+        .collect()
+    }
+
+    /// The number of the next link that an operator adds.
+    #[must_use]
+    pub fn next_link(&self) -> LinkId {
+        LinkId(u32::try_from(self.adjacencies.links().len()).unwrap_or(u32::MAX))
+    }
+
+    /// Counts of beacons since the node's start.
+    #[must_use]
+    pub fn beacon_counts(&self) -> BeaconCounts {
+        self.discovery.counts()
     }
 
     /// Established sessions.

@@ -2,7 +2,7 @@
 //!
 //! It has seven values, which know each its own part: [`Outbox`], [`Held`], [`Adjacencies`], [`Forwarding`], [`Delivery`], [`Services`] and
 //! [`Reporting`]. A method that needs most of them is in an `impl Node` in a file about one noun. From the events to what they lead to:
-//! `streams` and `conversations` (connections, datagrams), `dialling`, `paths` (whether they still carry anything), `reception`, `admission` and `breaking_off`
+//! `streams` and `conversations` (connections, datagrams), `dialling`, `finding` (neighbours of which beacons tell), `paths` (whether they still carry anything), `reception`, `admission` and `breaking_off`
 //! (bundles coming in), `reactive` (the part that is kept of one that broke off), `stored` (answers of the store), `transmission` (bundles made here), `recovery` (what a restart
 //! found), `sending` (bundles going out), `outcomes` (how their transfers end), `fragmentation`, `cut_through` (those that still come in), `before_sync` (those that
 //! are not durable yet), `returning`, `copies` (those of which several neighbours get one), `custody_transfer` (those that a custodian keeps), `encapsulation`, `tunnels` and `decapsulation` (those in other bundles), `forwarded`, `dispatch` (where a stored bundle goes), `delivery`,
@@ -19,6 +19,7 @@ use crate::adjacencies::session_id::SessionId;
 use crate::attention::Attention;
 use crate::config::Config;
 use crate::delivery::Delivery;
+use crate::discovery::Discovery;
 use crate::driver::{Action, Event, Occurrence, Purpose, Telling};
 use crate::external::connections::Connections;
 use crate::forwarding::Forwarding;
@@ -58,6 +59,7 @@ pub struct Node {
     pub(crate) delivery: Delivery,
     pub(crate) services: Services,
     pub(crate) programs: Connections,
+    pub(crate) discovery: Discovery,
     pub(crate) reporting: Reporting,
     pub(crate) attention: Attention,
     pub(crate) outbox: Outbox,
@@ -83,6 +85,7 @@ impl Node {
             delivery: Delivery::default(),
             services: Services::new(&config),
             programs: Connections::default(),
+            discovery: Discovery::new(&config),
             reporting: Reporting::new(&config),
             attention: Attention::default(),
             outbox: Outbox::default(),
@@ -201,6 +204,11 @@ impl Node {
                 self.outbox.act(Action::Answer { ticket, outcome });
             }
             Event::Shutdown => self.shut_down(now),
+            Event::Beacon {
+                place,
+                from,
+                octets,
+            } => self.hear_beacon(now, place, from, &octets),
         }
         if !waits {
             self.attend_all(now);
@@ -239,7 +247,15 @@ impl Node {
     fn next_action(&mut self, now: Now) -> Option<Action> {
         if self.outbox.actions.is_empty() && self.stage != Stage::Recovering {
             self.attend_all(now);
+            if self.discovery.is_due(now.monotonic) {
+                self.attend_discovery(now);
+            }
             self.dial(now);
+            if self.adjacencies.take_opened() {
+                for key in self.held.resting_records() {
+                    self.wake(now, key);
+                }
+            }
             if self.forwarding.has_externals() {
                 self.attend_programs(now);
             }
@@ -321,8 +337,9 @@ impl Node {
         let custody = self.held.custody().value().poll_timeout();
         let programs = self.forwarding.externals_due();
         let routers = self.forwarding.routers_due();
+        let discovery = self.discovery.poll_timeout();
         let own = [held, timeout, adjacencies, reports, perf, custody];
-        let asked = [programs, routers];
+        let asked = [programs, routers, discovery];
         own.into_iter().chain(asked).flatten().min()
     }
 

@@ -74,18 +74,15 @@ impl Node {
             }
             OperatorCommand::LinkDelete(name) => {
                 let id = self.adjacencies.link_named(&name)?;
-                let origin = self.adjacencies.link(id).map(|link| link.origin);
-                if origin != Some(LinkOrigin::Added) {
-                    return Err(OperatorRefusal::LinkConfigured(name));
+                match self.adjacencies.link(id).map(|link| link.origin) {
+                    Some(LinkOrigin::Added) => {}
+                    Some(LinkOrigin::Found) => return Err(OperatorRefusal::LinkFound(name)),
+                    _ => return Err(OperatorRefusal::LinkConfigured(name)),
                 }
                 if let Some(to) = self.forwarding.route_over(id) {
                     return Err(OperatorRefusal::LinkRouted(name, to));
                 }
-                self.take_link_down(now, id);
-                let peer = self.adjacencies.forget_link(id);
-                for key in self.held.forget_peer(peer.as_ref()) {
-                    self.leave_again(now, key, None);
-                }
+                self.delete_link(now, id);
                 Ok(())
             }
             OperatorCommand::BundleDrop(id) => {
@@ -104,6 +101,18 @@ impl Node {
         match neighbour.filter(|it| self.config.node_ids.contains(it)) {
             Some(own) => Err(OperatorRefusal::OwnNode(own)),
             None => Ok(()),
+        }
+    }
+
+    /// A link is shown no more, and dialled no more.
+    pub(crate) fn delete_link(&mut self, now: Now, id: LinkId) {
+        self.take_link_down(now, id);
+        let peer = self.adjacencies.forget_link(now.monotonic, id);
+        for key in self.held.forget_peer(peer.as_ref()) {
+            self.leave_again(now, key, None);
+        }
+        if (self.adjacencies.link(id)).is_some_and(|link| link.origin == LinkOrigin::Found) {
+            self.adjacencies.stop_dialling(&mut self.outbox, id);
         }
     }
 

@@ -413,6 +413,7 @@ impl Node {
         // A stranger had no session; that a connection on which it brings bundles ends in order is no news.
         let is_in_order = matches!(reason, DownReason::Disconnected | DownReason::Terminated(_));
         let is_news = is_one_way && !is_in_order;
+        let doubt = (since.is_none() && !is_in_order).then(|| reason.clone());
         if spoken.is_some() || since.is_some() || is_news {
             self.outbox.occurred(Occurrence::SessionDown {
                 stream: session.stream(),
@@ -421,6 +422,9 @@ impl Node {
             });
         }
         let jitter = self.random.next();
+        if let (Some(id), Some(reason)) = (link, doubt) {
+            self.doubt_beacon(now, id, &reason);
+        }
         if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
             link.last_error = Some(said);
             if let Some((version, answered)) = spoken {
@@ -432,6 +436,7 @@ impl Node {
             && self.adjacencies.separate(&peer, session)
         {
             self.forwarding.contact_changed(now, &peer, Contact::Down);
+            self.discovery.remind(now.monotonic, &peer);
         }
         let armed = self
             .adjacencies
@@ -453,6 +458,7 @@ impl Node {
     /// Finish transfers in progress, end all sessions, take nothing new.
     pub(crate) fn shut_down(&mut self, now: Now) {
         self.stage = Stage::ShuttingDown;
+        self.depart();
         let sessions: Vec<SessionId> = self.adjacencies.neighbours().map(|(it, _)| it).collect();
         for session in sessions {
             self.adjacencies

@@ -5,9 +5,11 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use dhow_bundle::{BundleId, DtnTime, EndpointId, Instant, NodeId};
+use dhow_link::discovery::{Format, ServiceProtocol};
 
 use crate::api::seam::DeliveryFailureAction;
 use crate::config::{BundleVersions, Enabled, Protocol, Route};
+use crate::discovery::config::DiscoverId;
 use crate::driver::StreamId;
 
 /// The state of a link.
@@ -69,6 +71,8 @@ pub enum LinkOrigin {
     Configured,
     /// An operator added it to the running node.
     Added,
+    /// A beacon told of its neighbour.
+    Found,
 }
 
 /// A configured link.
@@ -92,6 +96,35 @@ pub struct LinkView {
     pub failures: u32,
     /// Why the last attempt failed or the last session ended; `None` while all is well.
     pub last_error: Option<String>,
+}
+
+/// A neighbour of which a beacon told.
+#[derive(Clone, Debug)]
+pub struct NeighbourView {
+    /// Its node ID, as it claims.
+    pub node: NodeId,
+    /// The entry of the configuration by which it was found.
+    pub place: DiscoverId,
+    /// The convergence layer by which it is reached.
+    pub protocol: Option<ServiceProtocol>,
+    /// The address that its link dials; empty while it has none.
+    pub address: String,
+    /// The format of its last beacon.
+    pub format: Format,
+    /// When its first beacon came.
+    pub since: Instant,
+    /// When its last beacon came.
+    pub heard: Instant,
+    /// The time between its beacons, milliseconds.
+    pub period_ms: u64,
+    /// Beacons that came from it.
+    pub beacons: u64,
+    /// The name of its link, once it has one.
+    pub link: Option<String>,
+    /// Established sessions with its node ID, whoever dialled them.
+    pub sessions: usize,
+    /// Whether one of them is under TLS, in which it proved what policy asks for.
+    pub is_secured: bool,
 }
 
 /// An established session.

@@ -209,6 +209,8 @@ impl World {
             Action::Close { stream } => self.close(at, stream),
             Action::Answer { .. } => {}
             Action::Occurred(occurrence) => self.occurred(&occurrence),
+            // No scenario has neighbours that are found.
+            Action::Announce(..) | Action::LinkFound(_) => {}
         }
     }
 

@@ -16,7 +16,7 @@ pub mod header;
 pub mod oracle;
 pub mod primary;
 pub mod refusal;
-mod sdnv;
+pub mod sdnv;
 pub mod trailer;
 
 #[cfg(test)]

@@ -12,13 +12,15 @@ const MORE: u8 = 0x80;
 
 /// Octets that are read from the first to the last.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'a> {
+pub struct Reader<'a> {
     octets: &'a [u8],
     position: usize,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) const fn new(octets: &'a [u8]) -> Self {
+    /// From the first of these.
+    #[must_use]
+    pub const fn new(octets: &'a [u8]) -> Self {
         Self {
             octets,
             position: 0,
@@ -26,22 +28,32 @@ impl<'a> Reader<'a> {
     }
 
     /// Octets read so far.
-    pub(super) const fn position(&self) -> usize {
+    #[must_use]
+    pub const fn position(&self) -> usize {
         self.position
     }
 
     /// Nothing is left.
-    pub(super) const fn is_empty(&self) -> bool {
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
         self.position >= self.octets.len()
     }
 
-    pub(super) fn octet(&mut self) -> Result<u8, Refusal> {
+    /// The next octet.
+    ///
+    /// # Errors
+    /// Nothing is left.
+    pub fn octet(&mut self) -> Result<u8, Refusal> {
         let octet = self.octets.get(self.position).ok_or(Refusal::Truncated)?;
         self.position += 1;
         Ok(*octet)
     }
 
-    pub(super) fn octets(&mut self, length: u64) -> Result<&'a [u8], Refusal> {
+    /// The next octets, so many of them.
+    ///
+    /// # Errors
+    /// Fewer are left: they are taken.
+    pub fn octets(&mut self, length: u64) -> Result<&'a [u8], Refusal> {
         let length = usize::try_from(length).map_err(|_| Refusal::Truncated)?;
         let end = (self.position)
             .checked_add(length)
@@ -52,7 +64,10 @@ impl<'a> Reader<'a> {
     }
 
     /// The next value. One with zeros in front, as DTN2 writes lengths, is read as others are.
-    pub(super) fn number(&mut self) -> Result<u64, Refusal> {
+    ///
+    /// # Errors
+    /// It has more than 64 bits or 10 octets, or does not end.
+    pub fn number(&mut self) -> Result<u64, Refusal> {
         let mut value: u64 = 0;
         for _ in 0..MAX_SDNV_OCTETS {
             let octet = self.octet()?;
@@ -69,7 +84,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Write a value in as few octets as it has.
-pub(super) fn write(out: &mut Vec<u8>, value: u64) {
+pub fn write(out: &mut Vec<u8>, value: u64) {
     let groups = u64::BITS.saturating_sub(value.leading_zeros()).div_ceil(7);
     for group in (1..groups).rev() {
         out.push(low(value >> (7 * group)) | MORE);

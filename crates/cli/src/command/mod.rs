@@ -10,6 +10,7 @@ pub mod iperf;
 pub mod lab;
 pub mod links;
 pub mod listing;
+pub mod neighbours;
 pub mod node;
 pub mod otg;
 pub mod otr;
@@ -48,6 +49,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Routes(command) => command.run(&common),
         Command::Route(command) => command.run(&common),
         Command::Contacts(command) => command.run(&common),
+        Command::Neighbours(command) => command.run(&common),
         Command::Registrations(command) => command.run(&common),
         Command::Bundle(command) => command.run(&common),
         Command::Channel(command) => command.run(&common),

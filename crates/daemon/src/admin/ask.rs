@@ -132,7 +132,10 @@ async fn add_link(core: &Core, links: &DialTable, link: NewLink) -> Option<Outco
     if host.is_empty() && template.is_some_and(|like| links.has_address(like)) {
         return Some(Err(OperatorRefusal::NoAddress(like)));
     }
-    let is_listed = template.is_some_and(|like| links.add_like(like, host, port));
+    let link = core.look(|node, _, _| node.next_link());
+    if let Some(like) = template {
+        links.add_like(link, like, host, port);
+    }
     let (answer, answered) = oneshot::channel();
     let command = OperatorCommand::LinkAdd {
         name: name.clone(),
@@ -142,9 +145,8 @@ async fn add_link(core: &Core, links: &DialTable, link: NewLink) -> Option<Outco
     core.operate(command, answer);
     let outcome = answered.await.ok();
     match outcome {
-        Some(Ok(())) => core.add_link(name),
-        _ if is_listed => links.remove_last(),
-        _ => {}
+        Some(Ok(())) => core.add_link(link, name),
+        _ => links.remove(link),
     }
     outcome
 }

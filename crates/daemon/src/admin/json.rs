@@ -151,6 +151,7 @@ impl LinkStatus {
             origin: match view.origin {
                 LinkOrigin::Configured => "configured",
                 LinkOrigin::Added => "added",
+                LinkOrigin::Found => "found",
             },
             enabled: view.enabled == Enabled::Yes,
             state,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dhow_bundle::{Instant, Now};
 use dhow_node::Node;
+use dhow_node::discovery::refused::BeaconCounts;
 use dhow_node::view::{Counters, LinkState};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -15,6 +16,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::neighbours::encode_beacons;
 use crate::counts::DriverCounts;
 use crate::storing::Answers;
 
@@ -33,6 +35,7 @@ pub struct Snapshot {
     uptime_s: u64,
     since_received: Option<Duration>,
     links: Vec<(String, bool)>,
+    beacons: BeaconCounts,
 }
 
 impl Snapshot {
@@ -41,6 +44,7 @@ impl Snapshot {
     pub fn of(node: &Node, now: Now, drivers: DriverCounts) -> Self {
         Self {
             counters: node.counters(),
+            beacons: node.beacon_counts(),
             drivers,
             stored: node.stored(),
             quota_octets: node.quota_octets(),
@@ -97,6 +101,7 @@ impl Collector for Metrics {
             uptime_s,
             since_received,
             links,
+            beacons,
         } = &self.snapshot;
         for (name, help, value) in bundle_counters(counters)
             .into_iter()
@@ -153,6 +158,8 @@ impl Collector for Metrics {
             let labels = [("link", name.as_str())];
             ConstGauge::new(i64::from(*up)).encode(family.encode_family(&labels)?)?;
         }
+        let sent = (drivers.beacons_sent, drivers.beacons_unsent);
+        encode_beacons(&mut encoder, beacons, sent)?;
         self.store
             .as_ref()
             .map_or(Ok(()), |store| encode_store(&mut encoder, store))

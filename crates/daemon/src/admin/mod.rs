@@ -9,6 +9,7 @@ mod callers;
 pub mod json;
 mod list;
 pub mod metrics;
+mod neighbours;
 pub mod refusal;
 pub mod routes;
 pub mod server;

@@ -73,6 +73,9 @@ impl From<OperatorRefusal> for Refusal {
                 StatusCode::CONFLICT,
                 "take it out of the node file; `dhow link down` takes it down",
             ),
+            OperatorRefusal::LinkFound(_) => {
+                (StatusCode::CONFLICT, "`dhow link down` takes it down")
+            }
             OperatorRefusal::LinkRouted(..) => (
                 StatusCode::CONFLICT,
                 "delete the route first (`dhow route del`)",

@@ -25,6 +25,7 @@ use super::json::{
 };
 use super::list::{Piece, list};
 use super::metrics::Snapshot;
+use super::neighbours;
 use super::refusal::Refusal;
 use super::{bundle_name, json};
 use crate::config::address::split_address;
@@ -84,6 +85,7 @@ pub fn router(office: Office, token: Option<String>) -> Router {
             get(routes).post(add_route).delete(delete_route),
         )
         .route("/v1/contacts", get(contacts))
+        .route("/v1/neighbours", get(neighbours))
         .route("/v1/registrations", get(registrations))
         .route("/v1/destinations", get(destinations))
         .route("/v1/bundles", get(bundles))
@@ -175,6 +177,13 @@ async fn contacts(State(office): State<Office>) -> Result<Response, Refusal> {
         let contacts = (0..).zip(node.contacts().phases(now.dtn));
         let contacts = contacts.skip_while(|(number, _)| *number < place);
         piece.fill(contacts.map(|(number, contact)| (number, ContactStatus::from(contact))))
+    };
+    list(office.asker, usize::MAX, write).await
+}
+
+async fn neighbours(State(office): State<Office>) -> Result<Response, Refusal> {
+    let write = |node: &Node, now: Now, place: u64, piece: &mut Piece| {
+        piece.fill(from(place, neighbours::neighbours(node, now)))
     };
     list(office.asker, usize::MAX, write).await
 }

@@ -223,7 +223,7 @@ mod tests {
          [[link]]\nname = \"gamma\"\naddress = \"192.0.2.3\"\nidle_timeout = \"90s\"\n\
          [[route]]\nto = \"ipn:4.*\"\nvia = \"gamma\"\n[[routing]]\nto = \"ipn:9.*\"\nrouter = \"flood\"\n\
          [[contact]]\nfrom = \"ipn:2.0\"\nto = \"ipn:3.0\"\nstart = \"+1s\"\nend = \"+2s\"\nrate = \"1Mbit\"\n\
-         [[contact_plan]]\nfile = \"plan\"\n";
+         [[contact_plan]]\nfile = \"plan\"\n[[discover]]\nperiod = \"2s\"\n";
 
     fn of(text: &str) -> Effective {
         Effective::read(text, Path::new("beta/node.toml")).unwrap()
@@ -248,8 +248,11 @@ mod tests {
 
     #[test]
     fn every_key_that_has_no_default_is_worked_out_or_has_no_value() {
-        const WITHOUT: [&str; 20] = [
+        const WITHOUT: [&str; 23] = [
             "copies",
+            "interfaces",
+            "accept",
+            "like",
             "on_sent",
             "dialect",
             "custody",

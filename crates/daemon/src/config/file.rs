@@ -11,6 +11,7 @@ use dhow_node::contacts::ContactTable;
 
 use super::address::split_address;
 use super::custody::read_custody;
+use super::discover::{DiscoverSettings, read_discover};
 use super::external::{read_external, read_routers};
 use super::measure::read_measure;
 use super::memory::Memory;
@@ -54,6 +55,8 @@ pub struct NodeFile {
     pub listen: Vec<ListenSettings>,
     /// The addresses to which links connect, by position in the node's links.
     pub dial: Vec<DialSettings>,
+    /// Destinations of beacons and more, by position in the node's places of discovery.
+    pub discover: Vec<DiscoverSettings>,
     /// Certificate, key and authorities, if any.
     pub tls: Option<TlsSettings>,
     /// The measurements that the node makes of itself, if any.
@@ -205,6 +208,11 @@ impl NodeFile {
             .map(|entries| read_link(&document, entries, tls.as_ref(), &memory))
             .collect::<Result<Vec<_>, _>>()?;
         check_names(&document, &links)?;
+        let discover = read_discover(&document, &links, |usual| {
+            let entries = usual.one("link")?;
+            read_link(usual, &entries, None, &memory)
+        })?;
+        let (mut discover, discovering): (Vec<_>, Vec<_>) = discover.into_iter().unzip();
         let (mut links, dial): (Vec<_>, Vec<_>) = links.into_iter().unzip();
         let listeners = document
             .all("listen")
@@ -241,6 +249,8 @@ impl NodeFile {
         let store = document.one("store")?;
         let quota_octets = store.size("quota").unwrap_or(0);
         let links_policies = links.iter_mut().map(|link| &mut link.policy);
+        let found_policies = discover.iter_mut().map(|found| &mut found.link.policy);
+        let links_policies = links_policies.chain(found_policies);
         let policies = listeners.iter_mut().map(|listener| &mut listener.policy);
         for policy in links_policies.chain(policies) {
             policy.transfer_mru = policy.transfer_mru.min(quota_octets);
@@ -286,6 +296,7 @@ impl NodeFile {
             custody: read_custody(&document.one("custody")?),
             default_lifetime_ms: millis(api.duration("default_lifetime")),
             removed_bound: small(&store, "removed_bound").unwrap_or(0),
+            discover,
             seed: 0,
         };
         Ok(Self {
@@ -305,6 +316,7 @@ impl NodeFile {
             admin: read_admin(&document)?,
             listen,
             dial,
+            discover: discovering,
             tls,
             measure,
         })

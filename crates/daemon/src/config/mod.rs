@@ -11,6 +11,7 @@ pub mod bibe;
 mod commented;
 mod contacts;
 mod custody;
+pub mod discover;
 pub mod effective;
 mod external;
 pub mod file;

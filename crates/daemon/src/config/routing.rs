@@ -1,11 +1,39 @@
 //! `[[route]]` and `[[routing]]`: the ways that bundles leave by.
 
-use super::external::{NAME as PROGRAM, ROUTERS};
 use dhow_bundle::NodeId;
 use dhow_bundle::eid::EidPattern;
-use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required};
+use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 use dhow_document::{Document, Entries, FileError, nearest};
 use dhow_node::config::{COPIES as USUAL_COPIES, LinkConfig, Route, RouterKind, Routing};
+
+use super::external::{NAME as PROGRAM_NAME, ROUTERS};
+
+/// The section `[[route]]`.
+pub(super) const ROUTE: Section = Section {
+    name: "route",
+    occurs: Occurs::Many,
+    meaning: "Which bundles leave over which link. A session that is up is the best route to its own peer. Of routes, the one with the most specific pattern is used first, and of those the one of the highest priority.",
+    groups: &[&[
+        required(
+            "to",
+            Kind::Text,
+            "\"ipn:4.*\"",
+            "Endpoint-ID pattern of destinations.",
+        ),
+        required(
+            "via",
+            Kind::Text,
+            "\"gamma\"",
+            "Name of a link, or the node ID of a peer: then any session with it will do.",
+        ),
+        with_default(
+            "priority",
+            Kind::Integer(-0x8000_0000, 0x7fff_ffff),
+            "0",
+            "Of equally specific patterns, the route of the highest priority is used first, and of equal ones the first in the file. A bundle that may not go there, since it came from there or does not fit, takes the next one.",
+        ),
+    ]],
+};
 
 /// Reads a `[[route]]`.
 pub(super) fn read_route(
@@ -47,8 +75,8 @@ const COPIES: Key = key(
     "With router = \"spray-and-wait\", the copies of a bundle that is made here; the same wherever the node file says it.",
 );
 
-/// The sections `[[routing]]`.
-pub(super) const SECTION: Section = Section {
+/// The section `[[routing]]`.
+pub(super) const ROUTING: Section = Section {
     name: "routing",
     occurs: Occurs::Many,
     meaning: "Who decides which neighbours get bundles. The most specific pattern of a destination counts; without one, routes do.",
@@ -66,7 +94,7 @@ pub(super) const SECTION: Section = Section {
             "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it; spray-and-wait: so many copies, and no more; prophet: neighbours that have met the destination's node more often (docs/routing.md); or a program of its own. Bundles without a source go by routes.",
         ),
         COPIES,
-        PROGRAM,
+        PROGRAM_NAME,
     ]],
 };
 

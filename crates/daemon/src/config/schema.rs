@@ -3,9 +3,10 @@
 use super::bibe;
 use super::contacts::{CONTACT, CONTACT_PLAN};
 use super::custody::SECTION as CUSTODY;
+use super::discover::SECTION as DISCOVER;
 use super::external::SECTION as EXTERNAL;
 use super::gateway::{AGE_DIALECT, BUNDLE_VERSIONS};
-use super::routing::SECTION as ROUTING;
+use super::routing::{ROUTE, ROUTING};
 use dhow_bundle::protocol::{OnSent, Protocol};
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
@@ -486,31 +487,8 @@ pub const SECTIONS: &[Section] = &[
             POLICY,
         ],
     },
-    Section {
-        name: "route",
-        occurs: Occurs::Many,
-        meaning: "Which bundles leave over which link. A session that is up is the best route to its own peer. Of routes, the one with the most specific pattern is used first, and of those the one of the highest priority.",
-        groups: &[&[
-            required(
-                "to",
-                Kind::Text,
-                "\"ipn:4.*\"",
-                "Endpoint-ID pattern of destinations.",
-            ),
-            required(
-                "via",
-                Kind::Text,
-                "\"gamma\"",
-                "Name of a link, or the node ID of a peer: then any session with it will do.",
-            ),
-            with_default(
-                "priority",
-                Kind::Integer(-0x8000_0000, 0x7fff_ffff),
-                "0",
-                "Of equally specific patterns, the route of the highest priority is used first, and of equal ones the first in the file. A bundle that may not go there, since it came from there or does not fit, takes the next one.",
-            ),
-        ]],
-    },
+    DISCOVER,
+    ROUTE,
     ROUTING,
     EXTERNAL,
     CONTACT,

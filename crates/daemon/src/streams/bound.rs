@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use dhow_node::config::ListenerId;
+use dhow_node::config::{Config, ListenerId};
+use dhow_node::discovery::config::service_of;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::listener::{Family, ListenError, SocketFile, bind_tcp, bind_udp, bind_unix};
 use crate::admin::server::Sockets;
 use crate::config::NodeFile;
 use crate::datagrams::socket::DatagramSocket;
+use crate::discovering::Advertised;
 use crate::run::RunError;
 use dhow_bundle::protocol::Transport;
 
@@ -116,6 +118,26 @@ impl Bound {
             .map(|address| address.to_string())
             .chain(of_datagrams)
             .collect()
+    }
+}
+
+impl Bound {
+    /// The listeners of which beacons tell.
+    #[must_use]
+    pub fn advertised(&self, node: &Config) -> Advertised {
+        let service = |ListenerId(id): ListenerId| {
+            let listener = node.listeners.get(usize::try_from(id).ok()?)?;
+            service_of(listener.protocol)
+        };
+        let streams = self.neighbours.iter().filter_map(|listening| {
+            Some((
+                service(listening.id)?,
+                listening.listener.local_addr().ok()?,
+            ))
+        });
+        let datagrams = self.datagrams.iter();
+        let datagrams = datagrams.filter_map(|(id, socket)| Some((service(*id)?, socket.local())));
+        Advertised::new(streams.chain(datagrams).collect())
     }
 }
 

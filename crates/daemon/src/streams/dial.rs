@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use dhow_node::config::LinkId;
-use dhow_node::driver::{Event, Purpose};
+use dhow_node::driver::{Event, LinkAddress, Purpose};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
@@ -21,7 +21,7 @@ use super::route::is_carrier_missing;
 use super::socket::Socket;
 use super::tls::Tls;
 use crate::config::file::DialSettings;
-use crate::core::{Core, DialOrder};
+use crate::core::Core;
 use crate::datagrams::conversation::Conversation;
 use crate::datagrams::path::{Path, is_missing, says_no_way};
 use crate::datagrams::port::Ports;
@@ -30,6 +30,17 @@ use dhow_bundle::protocol::Transport;
 
 /// Addresses of one host that are tried, at most.
 const ADDRESSES_MAX: usize = 8;
+
+/// An order of the node about the dialling of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DialOrder {
+    /// A link is at this address from now on.
+    Found(Box<LinkAddress>),
+    /// Connect to a link's address.
+    Dial(LinkId),
+    /// Give up what is under way to it.
+    Stop(LinkId),
+}
 
 /// The failure of each link's last attempt, so that an operator reads of it once and not with
 /// every attempt.
@@ -81,13 +92,21 @@ impl Patience {
 
 /// The addresses of links, by their numbers.
 #[derive(Clone)]
-pub struct DialTable(Rc<RefCell<Vec<DialSettings>>>);
+pub struct DialTable {
+    links: Rc<RefCell<BTreeMap<LinkId, DialSettings>>>,
+    /// Those of neighbours that are found, by the places where they are heard.
+    found: Rc<[DialSettings]>,
+}
 
 impl DialTable {
-    /// Those of the configured links.
+    /// Those of the configured links, and what holds for links to neighbours that are found.
     #[must_use]
-    pub fn new(links: Vec<DialSettings>) -> Self {
-        Self(Rc::new(RefCell::new(links)))
+    pub fn new(links: Vec<DialSettings>, found: Vec<DialSettings>) -> Self {
+        let links = (0..).map(LinkId).zip(links).collect();
+        Self {
+            links: Rc::new(RefCell::new(links)),
+            found: found.into(),
+        }
     }
 
     /// Whether a link is like one that has an address.
@@ -97,23 +116,35 @@ impl DialTable {
         settings.is_none_or(|it| it.transport != Transport::Bundles)
     }
 
-    fn get(&self, LinkId(link): LinkId) -> Option<DialSettings> {
-        let at = usize::try_from(link).ok()?;
-        self.0.borrow().get(at).cloned()
+    fn get(&self, link: LinkId) -> Option<DialSettings> {
+        self.links.borrow().get(&link).cloned()
     }
 
-    /// The link of the next number is dialled as another, but at this address; false where there is no such other.
-    pub fn add_like(&self, like: LinkId, host: String, port: u16) -> bool {
+    /// A link is dialled as another, but at this address, if there is such another.
+    pub fn add_like(&self, link: LinkId, like: LinkId, host: String, port: u16) {
         let settings = self.get(like);
         let settings = settings.map(|like| DialSettings { host, port, ..like });
-        let is_found = settings.is_some();
-        self.0.borrow_mut().extend(settings);
-        is_found
+        self.links
+            .borrow_mut()
+            .extend(settings.map(|it| (link, it)));
     }
 
-    /// The link of the last number was not made.
-    pub fn remove_last(&self) {
-        drop(self.0.borrow_mut().pop());
+    /// A beacon told of a link's neighbour.
+    fn find(&self, found: LinkAddress) {
+        let at = usize::try_from(found.place.0).ok();
+        if let Some(usual) = at.and_then(|at| self.found.get(at)) {
+            let settings = DialSettings {
+                host: found.host,
+                port: found.port,
+                ..usual.clone()
+            };
+            self.links.borrow_mut().insert(found.link, settings);
+        }
+    }
+
+    /// A link was not made.
+    pub fn remove(&self, link: LinkId) {
+        drop(self.links.borrow_mut().remove(&link));
     }
 }
 
@@ -140,6 +171,12 @@ pub async fn dial_on_demand(core: Core, links: DialTable, means: Means) {
         for order in orders.drain(..) {
             let link = match order {
                 DialOrder::Dial(link) => link,
+                DialOrder::Found(found) => {
+                    // The failure of an earlier link of this number is none of this one.
+                    failures.borrow_mut().remove(&found.link);
+                    links.find(*found);
+                    continue;
+                }
                 DialOrder::Stop(link) => {
                     for attempt in attempts.remove(&link).unwrap_or_default() {
                         attempt.task.abort();

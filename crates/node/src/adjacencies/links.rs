@@ -12,7 +12,7 @@ use dhow_link::tcpcl::Version;
 
 use crate::adjacencies::session_id::SessionId;
 use crate::config::{
-    BibePolicy, DialTime, Enabled, LinkConfig, Protocol, StcpPolicy, Tls, UdpPolicy,
+    BibePolicy, DialTime, Enabled, LinkConfig, OnSent, Protocol, StcpPolicy, Tls, UdpPolicy,
 };
 use crate::driver::Carrier;
 use crate::view::LinkOrigin;
@@ -20,6 +20,9 @@ use crate::view::LinkOrigin;
 /// Attempts to connect that nothing has answered, beyond the sessions that are missing, at most: an attempt
 /// begun while the path was away may be answered late or never, and must not be waited for.
 const ATTEMPTS_BESIDE: u8 = 31;
+
+/// The time for which events may come about attempts that were given up.
+const LATE_EVENTS: Duration = Duration::from_secs(10);
 
 /// The time after which an attempt that nothing has answered is followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +58,10 @@ pub(crate) enum Tongue {
 pub(crate) struct Link {
     pub(crate) config: LinkConfig,
     pub(crate) origin: LinkOrigin,
-    /// An operator has deleted it: it is shown no more, and its number is nobody else's.
+    /// It has been deleted: it is shown no more, and its number is nobody else's, unless its neighbour was found.
     pub(crate) is_deleted: bool,
+    /// The instant from which its number may be another's, once it has been deleted.
+    free_from: Option<Instant>,
     pub(crate) enabled: Enabled,
     /// Whether the driver knows of a way to the neighbour.
     pub(crate) carrier: Carrier,
@@ -95,6 +100,7 @@ impl Link {
             config,
             origin: LinkOrigin::Configured,
             is_deleted: false,
+            free_from: None,
             enabled,
             carrier: Carrier::Present,
             contact,
@@ -110,6 +116,33 @@ impl Link {
             peer: None,
             last_error: None,
         }
+    }
+
+    /// It is deleted. Events of drivers about attempts that were under way come within a while.
+    pub(crate) fn delete(&mut self, now: Instant) {
+        self.is_deleted = true;
+        self.free_from = Some(now + LATE_EVENTS);
+    }
+
+    /// Whether its number may be that of another found link with this configuration: nothing refers to it any more. Bundles that were kept when
+    /// they left over it remember its number, so those links keep theirs.
+    pub(crate) fn is_free(&self, now: Instant, config: &LinkConfig) -> bool {
+        self.is_deleted
+            && self.origin == LinkOrigin::Found
+            && self.free_from.is_some_and(|at| at <= now)
+            && self.sessions.is_empty()
+            && self.config.protocol.on_sent() != Some(OnSent::Keep)
+            && self.config.policy.order == config.policy.order
+    }
+
+    /// It leads to another address now: dialled at once.
+    pub(crate) fn redial(&mut self, now: Instant) -> bool {
+        self.failures = 0;
+        if self.enabled == Enabled::Yes {
+            self.next_attempt = Some(now);
+        }
+        self.carrier = Carrier::Present;
+        core::mem::take(&mut self.dialling) > 0
     }
 
     /// True when `dials_wanted` is to be asked.

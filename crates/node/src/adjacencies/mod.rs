@@ -18,7 +18,7 @@ pub(crate) mod window;
 
 use crate::adjacencies::layer::Layer;
 use crate::attention::Attention;
-use crate::config::{DialTime, Enabled, LinkId};
+use crate::config::{DialTime, Enabled, LinkConfig, LinkId};
 use crate::driver::OperatorRefusal;
 use crate::held::Held;
 use crate::routing::Hop;
@@ -50,7 +50,8 @@ use crate::sending::Outgoing;
 use crate::view::LinkOrigin;
 use alloc::string::ToString;
 
-/// Links that are made in one run, at most, those that are configured counted and those that were deleted, too.
+/// Links that are made in one run, at most, those that are configured counted and those that were deleted, too, but for the numbers of found links
+/// that are used again.
 const LINKS_BOUND: usize = 4_096;
 
 /// All neighbours.
@@ -75,6 +76,8 @@ pub(crate) struct Adjacencies {
     /// Octets of datagrams that came before others and wait for them.
     early_octets: u64,
     has_tunnels: bool,
+    /// Records that came while it was closed are to be looked at.
+    tunnel_opened: bool,
     tunnels_begun: u64,
 }
 
@@ -302,6 +305,7 @@ impl Adjacencies {
             contacts_due: planned::first_look(&config.links),
             early_octets: 0,
             has_tunnels: config.links.iter().any(links::is_tunnel),
+            tunnel_opened: false,
             tunnels_begun: 0,
         }
     }
@@ -550,10 +554,51 @@ impl Adjacencies {
         Ok(LinkId(id))
     }
 
-    /// A link that was added is shown no more. The peer of a tunnel that has none any more.
-    pub(crate) fn forget_link(&mut self, id: LinkId) -> Option<NodeId> {
+    /// A link to a neighbour that was found is made, with this configuration, and with the number of one that has gone where there is one.
+    pub(crate) fn add_found_link(
+        &mut self,
+        now: Instant,
+        mut config: LinkConfig,
+        peer: NodeId,
+    ) -> Result<LinkId, OperatorRefusal> {
+        if self.link_named(&config.name).is_ok() {
+            return Err(OperatorRefusal::LinkExists(config.name));
+        }
+        config.policy.peer = Some(peer);
+        config.enabled = Enabled::Yes;
+        config.dial = DialTime::Always;
+        let free = self.links.iter().position(|it| it.is_free(now, &config));
+        let mut link = Link::new(config);
+        link.origin = LinkOrigin::Found;
+        let at = match free {
+            Some(at) => {
+                if let Some(place) = self.links.get_mut(at) {
+                    *place = link;
+                }
+                at
+            }
+            None if self.links.len() >= LINKS_BOUND => {
+                return Err(OperatorRefusal::TooManyLinks(LINKS_BOUND));
+            }
+            None => {
+                self.links.push(link);
+                self.links.len() - 1
+            }
+        };
+        Ok(LinkId(u32::try_from(at).unwrap_or(u32::MAX)))
+    }
+
+    /// A link leads to another address from now on.
+    pub(crate) fn redial(&mut self, out: &mut Outbox, now: Instant, id: LinkId) {
+        if self.link_mut(id).is_some_and(|link| link.redial(now)) {
+            out.act(Action::StopDialling { link: id });
+        }
+    }
+
+    /// A link that was added or found is shown no more. The peer of a tunnel that has none any more.
+    pub(crate) fn forget_link(&mut self, now: Instant, id: LinkId) -> Option<NodeId> {
         let link = self.link_mut(id)?;
-        link.is_deleted = true;
+        link.delete(now);
         let is_tunnel = links::is_tunnel(&link.config);
         let peer = link.config.policy.peer.clone().filter(|_| is_tunnel)?;
         (self.tunnel_with(peer.endpoint()).is_none()).then_some(peer)

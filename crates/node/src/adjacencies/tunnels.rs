@@ -12,7 +12,13 @@ impl Adjacencies {
     /// The number of a tunnel that begins.
     pub(crate) fn next_tunnel(&mut self) -> SessionId {
         self.tunnels_begun += 1;
+        self.tunnel_opened = true;
         SessionId::of_tunnel(self.tunnels_begun)
+    }
+
+    /// Whether a tunnel has been opened since this was asked.
+    pub(crate) const fn take_opened(&mut self) -> bool {
+        core::mem::replace(&mut self.tunnel_opened, false)
     }
 
     /// Whether there is a tunnel, or a link that would be one.

@@ -7,9 +7,10 @@ use dhow_bundle::cbor::Reader;
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
     Acknowledge, AgeDialect, BibeDialect, BibePolicy, BundleVersions, Config, CustodyPolicy,
-    DialTime, Enabled, ExternalConfig, ExternalPolicy, ExternalRouting, Framing, LinkConfig,
-    LinkId, ListenerConfig, ListenerId, OnSent, PayloadChecksum, Protocol, ReadingPolicy, Reports,
-    Route, RouterKind, Routing, SendOrder, SessionPolicy, StcpPolicy, Tls, UdpPolicy,
+    DialTime, DiscoverConfig, DiscoverId, Enabled, ExternalConfig, ExternalPolicy, ExternalRouting,
+    Framing, LinkConfig, LinkId, ListenerConfig, ListenerId, OnSent, PayloadChecksum, Protocol,
+    ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy, StcpPolicy, Tls,
+    UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::Telling;
@@ -137,6 +138,20 @@ structure!(ExternalPolicy {
 structure!(ExternalRouting { to, program });
 structure!(ExternalConfig { policy, routing });
 
+position!(DiscoverId);
+
+structure!(DiscoverConfig {
+    link,
+    accept,
+    announce,
+    listen,
+    dtn2,
+    period_ms,
+    destinations,
+    neighbours,
+    new_per_second,
+});
+
 structure!(CustodyPolicy {
     accept,
     aggregate,
@@ -169,5 +184,5 @@ structure!(Config {
     default_lifetime_ms,
     removed_bound,
     seed,
-    ; routing, contacts, custody, external
+    ; routing, contacts, custody, external, discover
 });

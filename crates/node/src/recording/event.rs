@@ -1,8 +1,9 @@
 //! The events of a node, as items.
 
 use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use dhow_bundle::cbor::Reader;
+use dhow_bundle::cbor::{Reader, write_byte_string};
 
 use super::item::{Item, ItemError, choice};
 use crate::driver::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Ticket};
@@ -22,6 +23,37 @@ macro_rules! name {
 }
 
 name!(StreamId, Ticket);
+
+/// Octets of the address (4 or 16) and port, and of the scope where there is one, in network order.
+impl Item for SocketAddr {
+    fn write(&self, out: &mut Vec<u8>) {
+        let mut octets = Vec::with_capacity(22);
+        match self.ip() {
+            IpAddr::V4(address) => octets.extend_from_slice(&address.octets()),
+            IpAddr::V6(address) => octets.extend_from_slice(&address.octets()),
+        }
+        octets.extend_from_slice(&self.port().to_be_bytes());
+        if let Self::V6(address) = self {
+            octets.extend_from_slice(&address.scope_id().to_be_bytes());
+        }
+        write_byte_string(out, &octets);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ItemError> {
+        let octets = reader.byte_string()?;
+        if let Some((address, [high, low])) = octets.split_first_chunk::<4>()
+            && octets.len() == 6
+        {
+            return Ok(Self::from((*address, u16::from_be_bytes([*high, *low]))));
+        }
+        let (address, rest) = octets.split_first_chunk::<16>().ok_or(ItemError::Address)?;
+        let (port, scope) = rest.split_first_chunk::<2>().ok_or(ItemError::Address)?;
+        let scope = scope.try_into().map_err(|_| ItemError::Address)?;
+        let (address, port) = (Ipv6Addr::from(*address), u16::from_be_bytes(*port));
+        let scope = u32::from_be_bytes(scope);
+        Ok(Self::V6(SocketAddrV6::new(address, port, 0, scope)))
+    }
+}
 
 choice!(Purpose {
     0 => Dialled { link: link },
@@ -65,4 +97,5 @@ choice!(Event {
     16 => Datagrams { stream: stream, datagrams: datagrams },
     17 => Left { stream: stream, datagrams: datagrams },
     18 => Narrowed { stream: stream, octets: octets },
+    19 => Beacon { place: place, from: from, octets: octets },
 });

@@ -50,6 +50,9 @@ pub enum ItemError {
     /// An event with more octets than any has.
     #[error("an event with more than {OCTETS_MAX} octets")]
     TooManyOctets,
+    /// Octets that are no address with its port.
+    #[error("no address with a port")]
+    Address,
 }
 
 /// A value that a recording holds.

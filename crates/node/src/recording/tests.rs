@@ -16,9 +16,10 @@ use proptest::prelude::*;
 use super::item::Item;
 use super::*;
 use crate::config::{
-    Acknowledge, Config, DialTime, Enabled, ExternalConfig, ExternalPolicy, ExternalRouting,
-    Framing, LinkConfig, LinkId, ListenerConfig, ListenerId, PayloadChecksum, Protocol,
-    ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy, Tls, UdpPolicy,
+    Acknowledge, Config, DialTime, DiscoverConfig, DiscoverId, Enabled, ExternalConfig,
+    ExternalPolicy, ExternalRouting, Framing, LinkConfig, LinkId, ListenerConfig, ListenerId,
+    PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder,
+    SessionPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
@@ -100,6 +101,11 @@ pub(super) fn config() -> Config {
             copies: 5,
         }],
         contacts: contacts(),
+        discover: vec![DiscoverConfig {
+            accept: vec!["ipn:*".into()],
+            dtn2: Enabled::Yes,
+            ..DiscoverConfig::usual(LinkConfig::usual("beta".into()))
+        }],
         seed: u64::MAX,
     }
 }
@@ -261,6 +267,16 @@ fn events() -> Vec<Event> {
         Event::Connected {
             stream,
             purpose: Purpose::Heard { listener },
+        },
+        Event::Beacon {
+            place: DiscoverId(1),
+            from: "192.0.2.1:4551".parse().unwrap(),
+            octets: Bytes::from_static(b"beacon"),
+        },
+        Event::Beacon {
+            place: DiscoverId(0),
+            from: "[fe80::1%3]:4551".parse().unwrap(),
+            octets: Bytes::new(),
         },
     ];
     let stores = stores.into_iter().map(Event::Store);

@@ -19,7 +19,8 @@ use dhow_node::config::{
 };
 use dhow_node::contacts::PlannedContact;
 use dhow_node::driver::{
-    Action, Event, Occurrence, OperatorRefusal, Path, Purpose, StreamId, Ticket,
+    Action, Announcement, Event, LinkAddress, Occurrence, OperatorRefusal, Path, Purpose, StreamId,
+    Ticket,
 };
 use store::Store;
 
@@ -54,6 +55,10 @@ pub struct Machine {
     pub leads: Vec<usize>,
     /// Whether the clock is known to this node, and how far it is off, milliseconds.
     pub clock_ms: Option<i64>,
+    /// Beacons that it is to send.
+    pub beacons: Vec<Announcement>,
+    /// Links that beacons told of.
+    pub found: Vec<LinkAddress>,
     /// Reads that the disk has not answered.
     reads: Vec<(Ticket, Extents)>,
     /// The disk finishes no sync.
@@ -184,6 +189,8 @@ impl World {
                 programs: BTreeMap::new(),
                 leads,
                 clock_ms: Some(0),
+                beacons: Vec::new(),
+                found: Vec::new(),
                 reads: Vec::new(),
                 stalled: false,
                 stuffed: false,
@@ -463,6 +470,15 @@ impl World {
                     self.answer = Some(outcome);
                 }
                 Action::Occurred(occurrence) => self.machines[at].occurrences.push(occurrence),
+                Action::Announce(_, announcement) => self.machines[at].beacons.push(announcement),
+                Action::LinkFound(found) => {
+                    let leads = &mut self.machines[at].leads;
+                    let link = usize::try_from(found.link.0).unwrap();
+                    leads.resize(leads.len().max(link + 1), usize::MAX);
+                    // The port says which machine it is.
+                    leads[link] = usize::from(found.port - 1);
+                    self.machines[at].found.push(*found);
+                }
             }
         }
     }
@@ -500,8 +516,8 @@ impl World {
         if self.silent.contains(&(at.min(to), at.max(to))) {
             return;
         }
-        let reachable =
-            self.machines[to].node.is_some() && !self.cut.contains(&(at.min(to), at.max(to)));
+        let reachable = self.machines.get(to).is_some_and(|it| it.node.is_some())
+            && !self.cut.contains(&(at.min(to), at.max(to)));
         if !reachable {
             self.handle(
                 at,
