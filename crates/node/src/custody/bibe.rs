@@ -28,6 +28,9 @@ pub(super) const ALL_TRANSMISSIONS_BOUND: usize = 1 << 20;
 /// A signal leaves so much before its peer would need it, beside the time that it takes: ION's margin.
 const MARGIN: Duration = Duration::from_secs(10);
 
+/// Transmissions of a bundle before its last that a signal may name, at most.
+const EARLIER_BOUND: usize = 16;
+
 /// The longest time for which a signal is waited for.
 const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
 
@@ -66,11 +69,22 @@ impl Default for BibePeer {
 #[derive(Debug)]
 struct Transmission {
     key: BundleKey,
-    deadline: Instant,
+    /// When its bundle is sent again; none where it was.
+    deadline: Option<Instant>,
     /// The time from when it has left here to that.
     wait: Duration,
     /// The bundle that carries it, while it is held here.
     carrier: Option<BundleKey>,
+}
+
+/// The transmissions of a bundle to a peer.
+#[derive(Debug)]
+struct Sent {
+    peer: EndpointId,
+    /// The last one, while its signal is waited for.
+    last: Option<u64>,
+    /// Those before, the oldest first: a signal that comes late means the same, that the peer has the bundle.
+    earlier: Vec<u64>,
 }
 
 /// A peer, and what was sent to it.
@@ -85,8 +99,7 @@ struct Peer {
 #[derive(Debug)]
 pub(super) struct Peers {
     peers: BTreeMap<EndpointId, Peer>,
-    /// The last transmission of each bundle: only its signal counts.
-    transmissions: BTreeMap<BundleKey, (EndpointId, u64)>,
+    transmissions: BTreeMap<BundleKey, Sent>,
     deadlines: BTreeSet<(Instant, BundleKey)>,
     /// The bundles in those that carry them and are held here.
     carried: BTreeMap<BundleKey, BundleKey>,
@@ -131,18 +144,14 @@ impl Peers {
             return Vec::new();
         };
         reservation.pass(removed.counter.last());
-        let sent = removed.sent.into_values();
-        sent.map(|transmission| {
+        let mut waited_for = Vec::new();
+        for transmission in removed.sent.into_values() {
             self.transmissions.remove(&transmission.key);
-            self.deadlines
-                .remove(&(transmission.deadline, transmission.key));
             self.timeouts.remove(&transmission.key);
-            if let Some(carrier) = transmission.carrier {
-                self.carried.remove(&carrier);
-            }
-            transmission.key
-        })
-        .collect()
+            self.settle(&transmission);
+            waited_for.extend(transmission.deadline.map(|_| transmission.key));
+        }
+        waited_for
     }
 
     /// A bundle is sent to a peer with custody, and a signal may take so long, or twice as long after each time that none came. None where the
@@ -155,28 +164,79 @@ impl Peers {
         key: BundleKey,
         wait: Duration,
     ) -> Option<GivenId> {
-        self.forget(key);
-        let is_full = self.transmissions.len() >= ALL_TRANSMISSIONS_BOUND;
-        let to = self.peers.get_mut(peer)?;
-        if is_full || to.sent.len() >= TRANSMISSIONS_BOUND {
+        self.end_last(key);
+        if (self.transmissions.get(&key)).is_some_and(|sent| sent.peer != *peer) {
+            self.forget(key);
+        }
+        let is_full = |peers: &Self, to: &Peer| {
+            peers.transmissions.len() >= ALL_TRANSMISSIONS_BOUND
+                || to.sent.len() >= TRANSMISSIONS_BOUND
+        };
+        if is_full(self, self.peers.get(peer)?) {
+            // Its own place is free.
+            self.forget(key);
+        }
+        if is_full(self, self.peers.get(peer)?) {
             return None;
         }
-        let given = to.counter.next(reservation)?;
         let timeouts = self.timeouts.get(&key).copied().unwrap_or(0);
         let times = 1_u32.checked_shl(timeouts.into());
         let wait = times.and_then(|times| wait.checked_mul(times));
         let wait = wait.map_or(LONGEST_WAIT, |wait| wait.min(LONGEST_WAIT));
+        let to = self.peers.get_mut(peer)?;
+        let given = to.counter.next(reservation)?;
         let deadline = now + wait;
         let transmission = Transmission {
             key,
-            deadline,
+            deadline: Some(deadline),
             wait,
             carrier: None,
         };
         to.sent.insert(given.id, transmission);
-        self.transmissions.insert(key, (peer.clone(), given.id));
+        let none = || Sent {
+            peer: peer.clone(),
+            last: None,
+            earlier: Vec::new(),
+        };
+        self.transmissions.entry(key).or_insert_with(none).last = Some(given.id);
         self.deadlines.insert((deadline, key));
         Some(given)
+    }
+
+    /// The signal of the last transmission of a bundle is waited for no more: it is one of those before.
+    pub(super) fn end_last(&mut self, key: BundleKey) {
+        let Some(sent) = self.transmissions.get_mut(&key) else {
+            return;
+        };
+        let Some(id) = sent.last.take() else {
+            return;
+        };
+        sent.earlier.push(id);
+        let over = (sent.earlier.len() > EARLIER_BOUND).then(|| sent.earlier.remove(0));
+        let Some(peer) = self.peers.get_mut(&sent.peer) else {
+            return;
+        };
+        if let Some(over) = over {
+            peer.sent.remove(&over);
+        }
+        if let Some(transmission) = peer.sent.get_mut(&id) {
+            let deadline = transmission.deadline.take();
+            let carrier = transmission.carrier.take();
+            self.deadlines.remove(&(deadline.unwrap_or_default(), key));
+            if let Some(carrier) = carrier {
+                self.carried.remove(&carrier);
+            }
+        }
+    }
+
+    /// A transmission is known no more.
+    fn settle(&mut self, transmission: &Transmission) {
+        if let Some(deadline) = transmission.deadline {
+            self.deadlines.remove(&(deadline, transmission.key));
+        }
+        if let Some(carrier) = transmission.carrier {
+            self.carried.remove(&carrier);
+        }
     }
 
     /// A bundle is in one that is held here: the time for its signal begins when that has left.
@@ -203,18 +263,20 @@ impl Peers {
 
     /// The signal of a bundle is waited for from now on.
     fn postpone(&mut self, now: Instant, key: BundleKey) {
-        if let Some(transmission) = self.transmission_mut(key) {
-            let before = transmission.deadline;
+        if let Some(transmission) = self.transmission_mut(key)
+            && let Some(before) = transmission.deadline
+        {
             let deadline = now + transmission.wait;
-            transmission.deadline = deadline;
+            transmission.deadline = Some(deadline);
             self.deadlines.remove(&(before, key));
             self.deadlines.insert((deadline, key));
         }
     }
 
+    /// The last transmission of a bundle, while its signal is waited for.
     fn transmission_mut(&mut self, key: BundleKey) -> Option<&mut Transmission> {
-        let (peer, id) = self.transmissions.get(&key)?;
-        self.peers.get_mut(peer)?.sent.get_mut(id)
+        let sent = self.transmissions.get(&key)?;
+        self.peers.get_mut(&sent.peer)?.sent.get_mut(&sent.last?)
     }
 
     /// A bundle is held no more.
@@ -225,41 +287,44 @@ impl Peers {
 
     /// Whether a signal for a bundle is waited for.
     pub(super) fn is_sent_bundle(&self, key: BundleKey) -> bool {
-        self.transmissions.contains_key(&key)
+        let sent = self.transmissions.get(&key);
+        sent.is_some_and(|sent| sent.last.is_some())
     }
 
-    /// No signal for a bundle is waited for any more; whether one was.
-    pub(super) fn forget(&mut self, key: BundleKey) -> bool {
-        let Some((peer, id)) = self.transmissions.remove(&key) else {
-            return false;
+    /// No transmission of a bundle is known any more.
+    pub(super) fn forget(&mut self, key: BundleKey) {
+        let Some(sent) = self.transmissions.remove(&key) else {
+            return;
         };
-        let peer = self.peers.get_mut(&peer);
-        if let Some(transmission) = peer.and_then(|peer| peer.sent.remove(&id)) {
-            self.deadlines.remove(&(transmission.deadline, key));
-            if let Some(carrier) = transmission.carrier {
-                self.carried.remove(&carrier);
+        for id in sent.earlier.into_iter().chain(sent.last) {
+            let peer = self.peers.get_mut(&sent.peer);
+            if let Some(transmission) = peer.and_then(|peer| peer.sent.remove(&id)) {
+                self.settle(&transmission);
             }
         }
-        true
     }
 
-    /// The first transmission of a run of IDs that a peer's signal names, and its ID (draft-ietf-dtn-bibect-03 4.4).
+    /// The first transmission of a run of IDs that a peer's signal means something for, and its ID (draft-ietf-dtn-bibect-03 4.4). That it has, or had, a
+    /// bundle counts whichever transmission of it the signal names; that it has not, of the last alone.
     pub(super) fn resolve(
         &mut self,
         peer: &EndpointId,
         (first, last): (u64, u64),
         disposition: Disposition,
     ) -> Option<(u64, BundleKey, Outcome)> {
-        let from = self.peers.get(peer)?;
-        let (&id, transmission) = from.sent.range(first..=last).next()?;
-        let key = transmission.key;
-        self.forget(key);
+        let from = self.peers.get_mut(peer)?;
+        let is_last = |it: &Transmission| it.deadline.is_some();
+        let mut named = from.sent.range(first..=last);
+        let named = named.find(|(_, it)| disposition.releases() || is_last(it));
+        let (id, key) = named.map(|(&id, it)| (id, it.key))?;
+        if disposition.releases() {
+            self.forget(key);
+            self.timeouts.remove(&key);
+            return Some((id, key, Outcome::Released));
+        }
+        self.end_last(key);
         self.timeouts.remove(&key);
-        let outcome = match disposition.releases() {
-            true => Outcome::Released,
-            false => Outcome::ForwardElsewhere(disposition),
-        };
-        Some((id, key, outcome))
+        Some((id, key, Outcome::ForwardElsewhere(disposition)))
     }
 
     /// The counter of transmissions to a peer.
@@ -284,7 +349,7 @@ impl Peers {
                 self.postpone(now, key);
                 continue;
             }
-            self.forget(key);
+            self.end_last(key);
             let timeouts = self.timeouts.entry(key).or_default();
             *timeouts = timeouts.saturating_add(1);
             return Some(key);
@@ -338,9 +403,7 @@ impl Peers {
             text_octets(id) + tree_octets::<(u64, Transmission)>(peer.sent.len())
         });
         tree_octets::<(EndpointId, Peer)>(self.peers.len())
-            .saturating_add(tree_octets::<(BundleKey, (EndpointId, u64))>(
-                self.transmissions.len(),
-            ))
+            .saturating_add(tree_octets::<(BundleKey, Sent)>(self.transmissions.len()))
             .saturating_add(tree_octets::<(Instant, BundleKey)>(self.deadlines.len()))
             .saturating_add(tree_octets::<(BundleKey, BundleKey)>(self.carried.len()))
             .saturating_add(tree_octets::<(BundleKey, u8)>(self.timeouts.len()))
@@ -352,12 +415,23 @@ impl Peers {
     #[cfg(test)]
     pub(super) fn check(&self) {
         let sent: usize = self.peers.values().map(|peer| peer.sent.len()).sum();
-        assert_eq!(sent, self.transmissions.len());
-        assert_eq!(sent, self.deadlines.len());
-        for (key, (peer, id)) in &self.transmissions {
-            let transmission = &self.peers[peer].sent[id];
+        let known = |it: &Sent| it.earlier.len() + usize::from(it.last.is_some());
+        assert_eq!(sent, self.transmissions.values().map(known).sum());
+        let awaited = self.transmissions.values().filter(|it| it.last.is_some());
+        assert_eq!(awaited.count(), self.deadlines.len());
+        for (key, sent) in &self.transmissions {
+            for id in &sent.earlier {
+                let transmission = &self.peers[&sent.peer].sent[id];
+                assert_eq!((transmission.key, transmission.deadline), (*key, None));
+                assert_eq!(transmission.carrier, None);
+            }
+            let Some(id) = sent.last else { continue };
+            let transmission = &self.peers[&sent.peer].sent[&id];
             assert_eq!(transmission.key, *key);
-            assert!(self.deadlines.contains(&(transmission.deadline, *key)));
+            assert!(
+                self.deadlines
+                    .contains(&(transmission.deadline.unwrap(), *key))
+            );
             if let Some(carrier) = transmission.carrier {
                 assert_eq!(self.carried.get(&carrier), Some(key));
             }

@@ -31,7 +31,7 @@ impl Custody {
     }
 
     /// A bundle is sent to a peer in another, with custody, and its signal may take so long: forth and back, and what the peer gathers. The transmission ID;
-    /// none where the peer is none, or there are too many. An earlier transmission of the bundle is forgotten.
+    /// none where the peer is none, or there are too many. Signals about earlier transmissions of the bundle count as well.
     pub fn handle_encapsulated(
         &mut self,
         now: Instant,
@@ -55,7 +55,7 @@ impl Custody {
 
     /// A bundle that was to be sent to a peer in another is not: no signal for it is waited for.
     pub fn handle_not_encapsulated(&mut self, key: BundleKey) {
-        self.peers.forget(key);
+        self.peers.end_last(key);
     }
 
     /// Whether a signal of a peer is waited for about a bundle.

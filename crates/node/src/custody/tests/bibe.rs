@@ -90,7 +90,7 @@ fn transmissions_are_counted_for_each_peer_and_end_by_signal_or_time() {
 }
 
 #[test]
-fn only_the_last_transmission_of_a_bundle_counts() {
+fn transmissions_to_the_peer_before_mean_nothing() {
     let mut custody = with_peers(BibePeer::default());
     send(&mut custody, 2, 1);
     send(&mut custody, 3, 1);
@@ -128,6 +128,46 @@ fn a_signal_is_waited_for_from_when_the_carrier_left_and_longer_each_time() {
     custody.handle_removed(at(4_000), key);
     send(&mut custody, 2, 1);
     assert_eq!(custody.poll_timeout(), Some(at(60)), "another bundle");
+}
+
+/// The way forth and back may take longer than the wait: a signal about any transmission of a bundle that the peer has releases it.
+#[test]
+fn a_signal_that_comes_late_releases_the_bundle() {
+    for is_sent_again in [false, true] {
+        let mut custody = with_peers(BibePeer::default());
+        assert_eq!(send(&mut custody, 2, 1), Some(1));
+        assert_eq!(outcomes(&mut custody, 60), [(1, Outcome::SendAgain)]);
+        if is_sent_again {
+            let given = custody.handle_encapsulated(at(60), &node(2), BundleKey(1), WAIT);
+            assert_eq!(given.unwrap().id, 2);
+        }
+        // That it had no room the first time says nothing of the second.
+        signal(&mut custody, 2, Disposition::DepletedStorage, &[(1, 1)]);
+        assert_eq!(outcomes(&mut custody, 61), []);
+        signal(&mut custody, 2, Disposition::Accepted, &[(1, 1)]);
+        assert_eq!(outcomes(&mut custody, 62), [(1, Outcome::Released)]);
+        assert_eq!(custody.poll_timeout(), None);
+        signal(&mut custody, 2, Disposition::Accepted, &[(1, 9)]);
+        assert_eq!(outcomes(&mut custody, 63), []);
+    }
+}
+
+#[test]
+fn a_bundle_has_so_many_transmissions_that_are_known() {
+    let mut custody = with_peers(BibePeer::default());
+    let mut now_s = 0;
+    for _ in 0..40 {
+        let given = custody.handle_encapsulated(at(now_s), &node(2), BundleKey(1), WAIT);
+        assert!(given.is_some());
+        now_s += 100_000;
+        let again = [(1, Outcome::SendAgain)];
+        assert_eq!(outcomes(&mut custody, now_s), again);
+    }
+    signal(&mut custody, 2, Disposition::Accepted, &[(1, 24)]);
+    assert_eq!(outcomes(&mut custody, now_s), [], "too long ago");
+    signal(&mut custody, 2, Disposition::Accepted, &[(25, 1)]);
+    let released = [(1, Outcome::Released)];
+    assert_eq!(outcomes(&mut custody, now_s), released);
 }
 
 #[test]
