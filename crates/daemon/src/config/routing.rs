@@ -61,7 +61,7 @@ pub(super) fn read_pattern(
                 entries.line_of("to"),
                 format!("'{to}' is no endpoint-ID pattern: {error}"),
             )
-            .with_hint("patterns look like \"ipn:4.*\" or \"dtn://delta/*\"")
+            .with_hint("patterns look like \"ipn:4.*\" or \"dtn://delta/**\" (docs/patterns.md)")
     })?;
     Ok(to.to_owned())
 }

@@ -178,7 +178,7 @@ const POLICY: &[Key] = &[
         Kind::TextList,
         Absent::Means("every source is taken"),
         "[\"ipn:1.*\"]",
-        "Endpoint-ID patterns of the only sources whose bundles are taken from the peer.",
+        "Endpoint-ID patterns (docs/patterns.md) of the only sources whose bundles are taken from the peer.",
     ),
 ];
 
@@ -413,9 +413,9 @@ pub const SECTIONS: &[Section] = &[
                 key(
                     "address",
                     Kind::Text,
-                    Absent::Means("refused unless protocol is \"bibe\""),
+                    Absent::Means("none; only a link with protocol = \"bibe\" may lack it"),
                     "\"192.0.2.3:4556\"",
-                    "Host (a name is resolved at every attempt) and port; without a port 4556.",
+                    "Host (a name is resolved at every attempt) and port; without a port 4556. With \"bibe\" it is refused.",
                 ),
                 key(
                     "mtu",
@@ -494,7 +494,7 @@ pub const SECTIONS: &[Section] = &[
                 "to",
                 Kind::Text,
                 "\"ipn:4.*\"",
-                "Endpoint-ID pattern of destinations.",
+                "Endpoint-ID pattern of destinations (docs/patterns.md).",
             ),
             required(
                 "via",
@@ -513,13 +513,13 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "routing",
         occurs: Occurs::Many,
-        meaning: "Who decides which neighbours get bundles. The most specific pattern of a destination counts; without one, routes do.",
+        meaning: "Who decides which neighbours get bundles. Of these patterns the most specific one of a destination counts, and not those of [[route]]; without one, routes do.",
         groups: &[&[
             required(
                 "to",
                 Kind::Text,
                 "\"ipn:*.*\"",
-                "Endpoint-ID pattern of destinations.",
+                "Endpoint-ID pattern of destinations (docs/patterns.md).",
             ),
             required(
                 "router",
