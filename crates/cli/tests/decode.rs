@@ -14,6 +14,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use dhow_bundle::gateway::{GATEWAY_BLOCK_V6, GATEWAY_BLOCK_V7};
+use dhow_bundle::v7::block::BlockFlags;
+use dhow_bundle::{BundleBuilder, CreationTimestamp, DtnTime, v6};
 use program::{Said, assert_snapshot, dhow, run, run_in};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -536,6 +539,103 @@ fn records_of_version_6_are_described() {
     assert_eq!(aggregate["custody_ids"], json!([[0, 2]]));
 }
 
+/// RFC 5050 6.1.1, 6.1.2: a code of a report and of a signal may have different names.
+#[test]
+fn reasons_of_version_6_have_their_names() {
+    // When, and the bundle: creation time, sequence number, source.
+    let rest = "834800 8348 01 0769706e3a312e31";
+    for (start, line) in [
+        ("10 10 08", "  reason       block unintelligible\n"),
+        ("10 10 2a", "  reason       reason 42\n"),
+        ("20 03", "  reason       redundant reception\n"),
+        ("20 02", "  reason       reason 2\n"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let record = format!("{start}{rest}").replace(' ', "");
+        fs::write(directory.path().join("record"), octets_of(&record)).unwrap();
+        let words = [
+            "bundle", "make", "ipn:1.0", "ipn:2.0", "record", "--out", "made",
+        ];
+        let more = ["--version", "6", "--flags", "0x2"];
+        let made = run_in(directory.path(), &[&words[..], &more].concat());
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        let text = run_in(directory.path(), &["bundle", "decode", "made"]).stdout;
+        assert!(text.contains(line), "{line:?} in {text}");
+    }
+}
+
+/// docs/gateway.md 5.
+#[test]
+fn a_gateway_block_is_named_and_described_in_both_versions() {
+    let hex = |octets: &[u8]| {
+        octets
+            .iter()
+            .map(|it| format!("{it:02x}"))
+            .collect::<String>()
+    };
+    let described = |bundle: &[u8]| {
+        let said = decode_hex(&hex(bundle), &["--json"]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let described: Value = serde_json::from_str(&said.stdout).unwrap();
+        let block = &described["blocks"][0];
+        assert_eq!(block["type"], 213);
+        let text = decode_hex(&hex(bundle), &[]).stdout;
+        (block["content"].clone(), text)
+    };
+    let creation = CreationTimestamp {
+        time: DtnTime::from_millis(848_000_000_000),
+        sequence: 1,
+    };
+    // [1, custody and its report and expedited, 60 s, [], [[200, 1, behind the payload, 01]]]
+    let content = octets_of("8501198108183c80818418c801014101");
+    let (source, destination) = ("ipn:1.5".parse().unwrap(), "ipn:2.42".parse().unwrap());
+    let builder = BundleBuilder::new(source, destination, creation, 60_000);
+    let every = BlockFlags::REPLICATE;
+    let header = builder.with_block(GATEWAY_BLOCK_V7, every, content.into());
+    let header = header.header(2).unwrap();
+    let mut crc = header.payload_crc();
+    crc.update(b"hi");
+    let (content, text) = described(&[&header.octets[..], b"hi", &crc.trailer()].concat());
+    assert_eq!(
+        content,
+        json!({
+            "version": 6, "lifetime_s": 60, "flags": 0x8108, "place": null,
+            "blocks": [{"type": 200, "flags": 1, "octets": 1}],
+        })
+    );
+    let line = "gateway  none  version 6, lifetime 1 min, flags 0x8108, block of type 200";
+    assert!(text.contains(line), "{text}");
+    // [1, 0, 5 s, 30, 1, CRC-32C, none, [], [[200, 5, 1, none, 01]]]
+    let content = octets_of("890100191388181e01020080818518c80501004101");
+    let primary = v6::PrimaryBlock {
+        flags: v6::BundleFlags::SINGLETON_DESTINATION,
+        destination: "ipn:2.42".parse().unwrap(),
+        source: "ipn:1.5".parse().unwrap(),
+        report_to: "dtn:none".parse().unwrap(),
+        custodian: "dtn:none".parse().unwrap(),
+        creation: v6::CreationTime {
+            seconds: 848_000_000,
+            sequence: 1,
+        },
+        lifetime_s: 6,
+        fragment: None,
+    };
+    let mut header = v6::Header::new(primary, 2).unwrap();
+    let block = v6::Block::new(GATEWAY_BLOCK_V6, v6::BlockFlags::REPLICATE, content);
+    header.blocks.push(block);
+    let (content, text) = described(&[&header.encode()[..], b"hi"].concat());
+    assert_eq!(
+        content,
+        json!({
+            "version": 7, "lifetime_ms": 5000, "flags": 0, "hops": {"limit": 30, "count": 1},
+            "crc": "32c", "payload_crc": "none", "place": null,
+            "blocks": [{"type": 200, "flags": 1, "octets": 1}],
+        })
+    );
+    let line = "gateway  version 7, lifetime 5 s, 1 of 30 hops, crc 32c, of payload none, block of type 200";
+    assert!(text.contains(line), "{text}");
+}
+
 #[test]
 fn a_block_of_type_10_is_an_age_where_it_is_a_number_alone() {
     let described = describe_captured("ibrdtn-ipnd1-epidemic#4");
@@ -614,6 +714,8 @@ fn a_bundle_of_version_6_is_made_as_it_was_asked_for() {
         (&["--version", "6", "--hop-limit", "3"][..], 2),
         (&["--version", "6", "--crc", "16"], 2),
         (&["--priority", "bulk"], 2),
+        (&["--version", "6", "--lifetime", "1500ms"], 2),
+        (&["--version", "6", "--lifetime", "0s"], 2),
         (&["--version", "6", "--flags", "0x2"], 1),
     ] {
         let said = make(option);
@@ -623,7 +725,14 @@ fn a_bundle_of_version_6_is_made_as_it_was_asked_for() {
     let bundle = make_and_decode(directory.path(), b"hello", &words);
     assert_eq!(bundle["priority"], "expedited", "the flags say so");
     let file = directory.path().join("made");
-    let made = make(&["--version", "6", "--out", file.to_str().unwrap()]);
+    let made = make(&[
+        "--version",
+        "6",
+        "--lifetime",
+        "1s",
+        "--out",
+        file.to_str().unwrap(),
+    ]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let octets = fs::read(file).unwrap();
     let dictionary = b"dtn\0//b/y\0//a/x\0none\0";

@@ -26,6 +26,7 @@ use crate::buffers::Buffers;
 use crate::clock::Clock;
 use crate::config::NodeFile;
 use crate::config::file::{DurabilitySetting, StoreSettings, default_segment_octets};
+use crate::config::socket::PATH_OCTETS_MAX;
 use crate::contact::Flushing;
 use crate::core::Core;
 use crate::datagrams::port::Ports;
@@ -389,8 +390,6 @@ async fn measure_counters(core: Core, answers: Answers, interval: Duration) {
 /// A socket's path from the root, so that it serves whoever reads it elsewhere; as it was given where
 /// that would be longer than a socket's path may be.
 fn shown_socket(path: &Path) -> String {
-    /// Octets of a Unix socket's path, at most (`sun_path` of Linux, without the octet that ends it).
-    const PATH_OCTETS_MAX: usize = 107;
     let absolute = std::path::absolute(path)
         .ok()
         .filter(|path| path.as_os_str().len() <= PATH_OCTETS_MAX);

@@ -243,6 +243,13 @@ fn wrong_requests_are_refused_with_error_and_status() {
             "no link is named 'x'",
         ),
         (
+            "POST",
+            "/v1/routes",
+            r#"{"to": "ipn:2", "via": "ipn:3.0"}"#,
+            400,
+            "'ipn:2' is no endpoint-ID pattern: an ipn pattern has two or three parts with dots between, not 1",
+        ),
+        (
             "GET",
             "/v1/bundles?limit=9999999",
             "",

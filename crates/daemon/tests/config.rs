@@ -217,15 +217,15 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}{link}keepalive = \"1500ms\"\n"),
-            "node.toml:6: 'keepalive' must be whole seconds, at most 65535s",
+            "node.toml:6: 'keepalive' must be whole seconds, at most 65535s\nhint: for example: keepalive = \"30s\"",
         ),
         (
             format!("{NODE}{link}answer_timeout = \"0\"\n"),
-            "node.toml:6: 'answer_timeout' must not be 0: no peer answers at once",
+            "node.toml:6: 'answer_timeout' must not be 0: no peer answers at once\nhint: for example: answer_timeout = \"10s\"",
         ),
         (
             format!("{NODE}{link}{link}"),
-            "node.toml:7: two links are named 'gamma'",
+            "node.toml:7: two links are named 'gamma'\nhint: routes and commands find a link by its name: each needs its own; more sessions with one neighbour are 'sessions' of one link",
         ),
         (
             format!("{NODE}{link}tls = \"required\"\n"),
@@ -351,6 +351,83 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
     }
 }
 
+/// Values that are each of their key's kind, at the edge of what a node can do.
+#[test]
+fn values_that_no_node_can_keep_are_refused() {
+    let link = "[[link]]\nname = \"gamma\"\naddress = \"h:1\"\n";
+    let external = "[external]\nsocket = \"external.sock\"\n";
+    let cases = [
+        (
+            format!("{external}answer_timeout = \"999ms\"\n"),
+            "node.toml:5: 'answer_timeout' must be at least 1s: no program answers at once\nhint: for example: answer_timeout = \"10s\"",
+        ),
+        (
+            "[custody]\nretry = \"0s\"\n".to_owned(),
+            "node.toml:4: 'retry' must be at least 1s: no signal comes at once\nhint: for example: retry = \"30s\"",
+        ),
+        (
+            "[external]\nquestions = 9\n".to_owned(),
+            "node.toml:4: 'questions' of [external] means nothing without a 'socket'\nhint: give it one: socket = \"external.sock\"",
+        ),
+        (
+            format!("{external}questions = 99999999999999999999\n"),
+            "node.toml:5: 'questions' must be between 1 and 65536\nhint: for example: questions = 256",
+        ),
+        (
+            "[store]\nquota = 99999999999999999999\n".to_owned(),
+            "node.toml:4: 'quota' must be between 0 and 9223372036854775807 octets\nhint: for example: quota = \"10GiB\"",
+        ),
+        (
+            format!("{link}window = 0\n"),
+            "node.toml:6: 'window' must not be 0\nhint: for example: window = \"128MiB\"",
+        ),
+        (
+            format!("{link}accept_sources = []\n"),
+            "node.toml:6: 'accept_sources' names nobody\nhint: without the key every source is taken; for example: accept_sources = [\"ipn:1.*\"]",
+        ),
+        (
+            "[perf]\naccept_sources = []\n".to_owned(),
+            "node.toml:4: 'accept_sources' names nobody\nhint: without the key every source is taken; for example: accept_sources = [\"ipn:1.*\"]",
+        ),
+    ];
+    for (text, said) in cases {
+        assert_eq!(refusal(&format!("{NODE}{text}")), said, "{text}");
+    }
+    parse(&format!(
+        "{NODE}{external}answer_timeout = \"1s\"\n[custody]\nretry = \"1s\"\n"
+    ));
+    parse(&format!("{NODE}[external]\n"));
+}
+
+/// The node makes its sockets where they are named; the administration's is beside that of applications.
+#[test]
+fn sockets_without_a_path_of_their_own_are_refused() {
+    let taken = "hint: for example: socket = \"external.sock\"";
+    for (section, socket, said) in [
+        (
+            "api",
+            "",
+            "is empty\nhint: for example: socket = \"dhow.sock\"".to_owned(),
+        ),
+        ("external", "", format!("is empty\n{taken}")),
+        (
+            "external",
+            "./dhow.sock",
+            format!("is that of the application interface ([api] socket)\n{taken}"),
+        ),
+        (
+            "external",
+            "dhow.sock.admin",
+            format!(
+                "is that of the administration ([api] socket, with \".admin\" behind it)\n{taken}"
+            ),
+        ),
+    ] {
+        let text = format!("{NODE}[{section}]\nsocket = \"{socket}\"\n");
+        assert_eq!(refusal(&text), format!("node.toml:4: 'socket' {said}"));
+    }
+}
+
 /// A service that is switched off takes no number, a quota may be one segment, and a link may lead to another port.
 #[test]
 fn what_only_looks_like_nonsense_is_taken() {
@@ -430,6 +507,20 @@ fn files_that_are_named_and_not_there_are_refused() {
         named_files(directory, &long).as_deref(),
         Some(
             "node.toml:4: 'socket' leads to a path of 108 octets with \".admin\" behind it, and 107 are allowed\nhint: choose a shorter one, such as \"/run/dhow.sock\""
+        )
+    );
+    let external = |letters: usize| {
+        let name = "x".repeat(letters);
+        named_files(
+            directory,
+            &format!("[external]\nsocket = \"/tmp/{name}\"\n"),
+        )
+    };
+    assert_eq!(external(102), None);
+    assert_eq!(
+        external(103).as_deref(),
+        Some(
+            "node.toml:4: 'socket' leads to a path of 108 octets, and 107 are allowed\nhint: choose a shorter one, such as \"/run/dhow.sock\""
         )
     );
 }
@@ -688,8 +779,27 @@ fn addresses_that_only_look_alike_are_taken() {
 fn what_is_no_toml_is_refused_with_its_line() {
     let said = refusal("[node]\nid = \n");
     assert!(said.starts_with("node.toml:2: this is no TOML: "), "{said}");
-    let said = refusal("[node]\nid = \"ipn:2.0\"\nid = \"ipn:3.0\"\n");
-    assert!(said.starts_with("node.toml:3: this is no TOML: "), "{said}");
+    assert!(
+        said.ends_with("texts, sizes and times stand in quotes: quota = \"1GiB\""),
+        "{said}"
+    );
+    for (text, line, hint) in [
+        ("id = \"ipn:3.0\"\n", 3, "a key stands once in its section"),
+        (
+            "[echo]\n[echo]\n",
+            4,
+            "[echo] stands once: write all of its keys below it",
+        ),
+        (
+            "[[link]]\nname = \"a\"\n[link]\n",
+            5,
+            "each section of this name begins with a line [[link]]",
+        ),
+    ] {
+        let said = refusal(&format!("{NODE}{text}"));
+        let expected = format!("node.toml:{line}: this is no TOML: duplicate key\nhint: {hint}");
+        assert_eq!(said, expected);
+    }
 }
 
 #[test]

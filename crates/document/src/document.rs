@@ -11,6 +11,7 @@ use crate::fault::{FileError, nearest};
 use crate::loose::{Loose, flatten};
 use crate::schema::{Absent, Key, Occurs, Section};
 use crate::setting::Naming;
+use crate::syntax::no_toml;
 use crate::value::{Value, read_value};
 
 /// The place of a value: its line from 1, or 0 for a default.
@@ -80,10 +81,8 @@ impl<'a> Document<'a> {
         };
         let mut table = DeTable::parse(text).map_err(|error| {
             let line = error.span().map(|span| document.line_at(span.start));
-            FileError {
-                line,
-                ..FileError::of_file(path, format!("this is no TOML: {}", error.message()))
-            }
+            let line = line.map(|at| (at, text.lines().nth(at - 1).unwrap_or_default()));
+            no_toml(path, line, error.message(), schema)
         })?;
         for (number, setting) in settings.iter().enumerate() {
             // Each is as far behind the text as its line is behind the last one.
@@ -171,6 +170,16 @@ impl<'a> Document<'a> {
         FileError {
             line: (line > 0).then_some(line),
             ..FileError::of_file(self.path, what)
+        }
+    }
+
+    /// An error about the value of a section's key, with the schema's example as its hint.
+    #[must_use]
+    pub fn fault_of(&self, entries: &Entries, key: &str, what: impl Into<String>) -> FileError {
+        let error = self.fault(entries.line_of(key), what);
+        match entries.keys().find(|known| known.name == key) {
+            Some(key) => error.with_hint(hint_for(key)),
+            None => error,
         }
     }
 

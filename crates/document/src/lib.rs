@@ -36,6 +36,7 @@ pub mod quantity;
 pub mod schema;
 mod setting;
 mod settled;
+mod syntax;
 mod value;
 
 pub use document::{Document, Entries};

@@ -45,11 +45,14 @@ pub(crate) fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String
             .map(Value::List)
             .ok_or_else(|| kind_is("a list of texts")),
         Kind::Integer(least, most) => {
-            let integer = integer(value).ok_or_else(|| kind_is("a whole number"))?;
-            if integer < least || integer > most {
-                return Err(format!("must be between {least} and {most}"));
+            if value.as_integer().is_none() {
+                return Err(kind_is("a whole number"));
             }
-            Ok(Value::Integer(integer))
+            // One that does not fit into 64 bits is out of all bounds.
+            let integer = integer(value).filter(|it| (least..=most).contains(it));
+            integer
+                .map(Value::Integer)
+                .ok_or_else(|| format!("must be between {least} and {most}"))
         }
         Kind::Size => size(value).map(Value::Size),
         Kind::Sizes => match value.as_str().and_then(|text| text.split_once("..")) {
@@ -130,6 +133,9 @@ fn size(value: &DeValue<'_>) -> Result<u64, String> {
         (Some(text), _) => parse_size(text).map_err(|error| format!("is no size: {error}")),
         (None, Some(octets)) => {
             u64::try_from(octets).map_err(|_| "must not be negative".to_owned())
+        }
+        (None, None) if value.as_integer().is_some() => {
+            Err(format!("must be between 0 and {} octets", i64::MAX))
         }
         (None, None) => Err(format!("must be a size, not {}", value.type_str())),
     }

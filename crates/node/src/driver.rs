@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use bytes::Bytes;
+use dhow_bundle::eid::PatternError;
 use dhow_bundle::storage::{Extents, Medium, StoreCommand, StoreEvent, StoreRefusal, StoredBundle};
 use dhow_bundle::{BundleId, DtnTime, EndpointId, NodeId};
 use dhow_link::stream::{DownReason, PeerIdentities, RefuseReason, SessionParameters};
@@ -357,8 +358,8 @@ pub enum OperatorRefusal {
     #[error("no link is named '{0}'")]
     UnknownLink(String),
     /// Not a pattern.
-    #[error("'{0}' is no endpoint-ID pattern")]
-    BadPattern(String),
+    #[error("'{0}' is no endpoint-ID pattern: {1}")]
+    BadPattern(String, PatternError),
     /// No such route.
     #[error("there is no route to '{0}' via '{1}'")]
     UnknownRoute(String, String),

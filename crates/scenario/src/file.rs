@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use dhow_document::schema::Section;
 use dhow_document::{Document, Entries, FileError};
@@ -77,8 +78,8 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
         routes,
         routing,
         traffic,
-        crashes: read_crashes(&document, &network)?,
-        clock_steps: read_clock_steps(&document, &network)?,
+        crashes: read_crashes(&document, &network, stop)?,
+        clock_steps: read_clock_steps(&document, &network, stop)?,
         faults: read_faults(&document)?,
         pause: read_pause(&document, &network, stop)?,
         stop,
@@ -223,13 +224,18 @@ fn read_contacts(document: &Document<'_>, network: &mut Network) -> Result<(), F
     Ok(())
 }
 
-fn read_crashes(document: &Document<'_>, network: &Network) -> Result<Vec<Crash>, FileError> {
+fn read_crashes(
+    document: &Document<'_>,
+    network: &Network,
+    stop: Stop,
+) -> Result<Vec<Crash>, FileError> {
     let mut crashes = Vec::new();
     for entries in document.all("crash") {
+        let at = read_moment(document, entries, stop)?;
         for node in network.nodes(document, entries, "node")? {
             crashes.push(Crash {
                 node,
-                at: entries.duration("at"),
+                at,
                 down: entries.duration("down"),
             });
         }
@@ -240,6 +246,7 @@ fn read_crashes(document: &Document<'_>, network: &Network) -> Result<Vec<Crash>
 fn read_clock_steps(
     document: &Document<'_>,
     network: &Network,
+    stop: Stop,
 ) -> Result<Vec<ClockStep>, FileError> {
     let mut steps = Vec::new();
     for entries in document.all("clock_step") {
@@ -251,12 +258,32 @@ fn read_clock_steps(
             }
             steps.push(ClockStep {
                 node,
-                at: entries.duration("at"),
+                at: read_moment(document, entries, stop)?,
                 by_ms: entries.offset_ms("by").unwrap_or(0),
             });
         }
     }
     Ok(steps)
+}
+
+/// The `at` of what happens once: before the run is over.
+fn read_moment(
+    document: &Document<'_>,
+    entries: &Entries,
+    stop: Stop,
+) -> Result<Duration, FileError> {
+    let at = entries.duration("at");
+    if at >= stop.at {
+        let what = format!(
+            "{} is at {at:?}, and the run is over at {:?}",
+            entries.title(),
+            stop.at
+        );
+        return Err(document
+            .fault(entries.line_of("at"), what)
+            .with_hint("'at' counts from the start of the run; 'at' of [stop] is its end"));
+    }
+    Ok(at)
 }
 
 fn read_faults(document: &Document<'_>) -> Result<Faults, FileError> {
@@ -379,19 +406,18 @@ fn read_pause(
         );
         return Err(document.fault(entries.line_of(key), what));
     }
-    let at = entries.duration("at");
-    if at >= stop.at {
-        let what = format!("[pause] is at {at:?}, and the run is over at {:?}", stop.at);
-        return Err(document.fault(entries.line_of("at"), what));
-    }
     Ok(Some(Pause {
-        at,
+        at: read_moment(document, entries, stop)?,
         until_stored_at,
     }))
 }
 
 fn read_stop(document: &Document<'_>) -> Result<Stop, FileError> {
     let entries = document.one("stop")?;
+    if entries.duration("at").is_zero() {
+        let what = "'at' of [stop] is 0: the run would be over before it begins";
+        return Err(document.fault_of(&entries, "at", what));
+    }
     if entries.is_true("when_ended") && document.all("program").next().is_none() {
         let what = "'when_ended' of [stop] says nothing without a [[program]]";
         let hint = "'when_delivered' ends a run when all payloads have arrived";

@@ -31,6 +31,9 @@ const SEGMENTS_MIN: u64 = 6;
 /// Round trips that a keepalive interval has at least, where the file sets none: what is lost takes one more each time.
 const KEEPALIVE_ROUND_TRIPS: u128 = 4;
 
+/// Below this a custodian would send a bundle again before any signal can have come.
+const CUSTODY_RETRY_MIN: Duration = Duration::from_secs(1);
+
 /// A node without a name.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeKind {
@@ -83,6 +86,11 @@ impl NodeKind {
                     .unwrap_or(0),
             },
         };
+        let retry = entries.duration("custody_retry");
+        if retry < CUSTODY_RETRY_MIN {
+            let what = "'custody_retry' must be at least 1s: no signal comes at once";
+            return Err(document.fault_of(entries, "custody_retry", what));
+        }
         Ok(Self {
             quota_octets: entries.size("quota").unwrap_or_default(),
             quota_bundles: entries.count("bundles").unwrap_or_default(),
@@ -93,7 +101,7 @@ impl NodeKind {
                 accepts: entries.is_true("custody"),
                 aggregates: entries.is_true("custody_aggregate"),
                 delay: entries.duration("custody_delay"),
-                retry: entries.duration("custody_retry"),
+                retry,
             },
             segment_octets,
             segment_mru: read_mru(document, entries, "segment_mru")?,

@@ -20,7 +20,7 @@ const MAX_INTERVALS: usize = 128;
 const MAX_PATTERN_OCTETS: usize = 16 * MAX_EID_OCTETS;
 
 /// Why a text is not a pattern.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Error)]
 pub enum PatternError {
     /// Longer than a pattern may be.
     #[error("it has {octets} octets, more than {MAX_PATTERN_OCTETS}")]

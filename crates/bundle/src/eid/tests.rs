@@ -348,6 +348,67 @@ fn patterns_are_normalized() {
     }
 }
 
+/// docs/patterns.md: what matches, and the order from the most specific pattern on.
+#[test]
+fn patterns_match_and_rank_as_the_document_says() {
+    let pattern = |text: &str| text.parse::<EidPattern>().unwrap();
+    for (text, matched, other) in [
+        ("ipn:*.7", "ipn:9.7", "ipn:9.8"),
+        ("ipn:[1-5,9,100+].*", "ipn:100.1", "ipn:6.1"),
+        ("ipn:977000.3.*", "ipn:977000.3.1", "ipn:3.1"),
+        ("dtn://beta/*", "dtn://beta/mail", "dtn://beta/mail/in"),
+        ("dtn://beta/*", "dtn://beta/", "dtn://gamma/"),
+        ("dtn://beta/**", "dtn://beta/mail/in", "dtn://gamma/mail"),
+        ("dtn://*/mail", "dtn://gamma/mail", "dtn://gamma/news"),
+        ("dtn://*/**", "dtn://gamma/mail/in", "ipn:2.1"),
+        ("ipn:2.*|dtn://beta/**", "dtn://beta/mail", "ipn:3.1"),
+    ] {
+        assert!(pattern(text).matches(&eid(matched)), "{text} {matched}");
+        assert!(!pattern(text).matches(&eid(other)), "{text} {other}");
+    }
+    for (endpoint, patterns) in [
+        (
+            "ipn:2.42",
+            &[
+                "ipn:2.42",
+                "ipn:2.*",
+                "ipn:[1-9].42",
+                "ipn:*.42",
+                "ipn:**",
+                "*",
+            ][..],
+        ),
+        (
+            "dtn://b/in",
+            &[
+                "dtn://b/in",
+                "dtn://b/in*",
+                "dtn://b/in**",
+                "dtn://b/i*",
+                "dtn://b/**",
+                "dtn://*/in",
+                "dtn:*",
+            ],
+        ),
+    ] {
+        let ranks = patterns
+            .iter()
+            .map(|it| pattern(it).specificity(&eid(endpoint)).unwrap());
+        assert!(ranks.is_sorted_by(|a, b| a > b), "{patterns:?}");
+    }
+    for refused in [
+        "ipn:2",
+        "*:*",
+        "http://a/",
+        "dtn://beta",
+        "dtn://**",
+        "dtn://b*/x",
+        "dtn://beta/*/x",
+    ] {
+        assert!(refused.parse::<EidPattern>().is_err(), "{refused}");
+    }
+}
+
 #[test]
 fn wrong_patterns_are_refused_with_the_reason() {
     let many: String = (0..200)

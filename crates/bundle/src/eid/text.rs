@@ -12,7 +12,7 @@ use super::{EndpointId, LOCAL_NODE_NUMBER, MAX_EID_OCTETS};
 use crate::reading::{Deviation, Reading};
 
 /// Why a text is not an endpoint ID, or an endpoint ID not a node ID.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Error)]
 pub enum EidError {
     /// Longer than [`MAX_EID_OCTETS`].
     #[error("it has {octets} octets, more than {MAX_EID_OCTETS}")]

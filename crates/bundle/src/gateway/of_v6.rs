@@ -28,7 +28,7 @@ pub(super) struct OfV6 {
     pub(super) flags: u64,
     pub(super) lifetime_s: u64,
     /// Present where a block is remembered that is not in every fragment.
-    place: Option<Place>,
+    pub(super) place: Option<Place>,
     blocks: Vec<(Side, Block)>,
 }
 

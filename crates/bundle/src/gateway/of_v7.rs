@@ -28,7 +28,7 @@ pub(super) struct OfV7 {
     pub(super) crc_type: CrcType,
     pub(super) payload_crc_type: CrcType,
     /// Present where a block is remembered that is not in every fragment.
-    place: Option<Place>,
+    pub(super) place: Option<Place>,
     blocks: Vec<CanonicalBlock>,
 }
 

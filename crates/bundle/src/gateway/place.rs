@@ -20,6 +20,11 @@ impl Place {
         }
     }
 
+    /// The first octet, and the one behind the last.
+    pub(super) const fn bounds(self) -> (u64, u64) {
+        (self.first, self.end)
+    }
+
     /// Appends `[first, end]`, or `[]` for none.
     pub(super) fn encode(place: Option<Self>, out: &mut Vec<u8>) {
         match place {

@@ -69,6 +69,38 @@ pub struct StatusReport {
 /// The names of the times of a report, in their order.
 pub const STATUSES: [&str; 5] = ["received", "custody", "forwarded", "delivered", "deleted"];
 
+/// The reasons of reports by their codes from 0 (RFC 5050 6.1.1).
+const REPORT_REASONS: [&str; 9] = [
+    "no additional information",
+    "lifetime expired",
+    "forwarded over unidirectional link",
+    "transmission canceled",
+    "depleted storage",
+    "destination endpoint ID unintelligible",
+    "no known route to destination from here",
+    "no timely contact with next node on route",
+    "block unintelligible",
+];
+
+/// The code of a custody signal that stands for another reason than in reports (RFC 5050 6.1.2); 1 and 2 are reserved there.
+const REDUNDANT_RECEPTION: u8 = 3;
+
+/// The name of a status report's reason (RFC 5050 6.1.1); `None` for a code without one.
+#[must_use]
+pub fn report_reason(code: u8) -> Option<&'static str> {
+    REPORT_REASONS.get(usize::from(code)).copied()
+}
+
+/// The name of a custody signal's reason (RFC 5050 6.1.2); `None` for a code without one.
+#[must_use]
+pub fn signal_reason(code: u8) -> Option<&'static str> {
+    match code {
+        1 | 2 => None,
+        REDUNDANT_RECEPTION => Some("redundant reception"),
+        code => report_reason(code),
+    }
+}
+
 /// The answer to the custodian of a bundle (RFC 5050 6.1.2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustodySignal {

@@ -12,6 +12,7 @@ use super::flags::BlockFlags;
 use super::refusal::Refusal;
 use super::sdnv::{self, Reader};
 use crate::eid::EndpointId;
+use crate::gateway::GATEWAY_BLOCK_V6;
 
 /// The type of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +45,7 @@ impl fmt::Display for BlockType {
             Self::CUSTODY_OR_AGE => "custody or age",
             Self::EXTENDED_CLASS => "extended class of service",
             Self::AGE => "age",
+            GATEWAY_BLOCK_V6 => "gateway",
             _ => "",
         })
     }

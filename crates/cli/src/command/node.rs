@@ -96,9 +96,9 @@ fn write_new(path: &Path, text: &str, force: bool) -> io::Result<()> {
     options.open(path)?.write_all(text.as_bytes())
 }
 
-/// Print every setting of a node, defaults included
+/// Read and check a configuration, and print every setting, defaults included
 ///
-/// As a configuration that sets all of it, with a comment for each key that has no value; --json prints objects. Values that follow from this machine's memory and disk are those of this moment. Secrets are not shown.
+/// A configuration that is wrong, or names files that are not there, is refused with the line, the reason and a hint (exit code 2); nothing else is done. All settings are printed as a configuration that sets all of it, with a comment for each key that has no value; --json prints objects. Values that follow from this machine's memory and disk are those of this moment. Secrets are not shown.
 #[derive(Args, Debug)]
 pub struct Config {
     /// The configuration

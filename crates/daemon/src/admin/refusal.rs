@@ -84,9 +84,9 @@ impl From<OperatorRefusal> for Refusal {
                 StatusCode::BAD_REQUEST,
                 "say the node ID of a neighbour; bundles to this node need no route",
             ),
-            OperatorRefusal::BadPattern(_) => (
+            OperatorRefusal::BadPattern(..) => (
                 StatusCode::BAD_REQUEST,
-                "patterns look like ipn:4.* or dtn://delta/*",
+                "patterns look like ipn:4.* or dtn://delta/** (docs/patterns.md)",
             ),
             OperatorRefusal::RouteExists(..) => (
                 StatusCode::CONFLICT,

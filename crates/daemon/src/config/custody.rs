@@ -1,7 +1,9 @@
 //! Custody of bundles of version 6, in a node file.
 
-use dhow_document::Entries;
+use std::time::Duration;
+
 use dhow_document::schema::{Kind, Occurs, Section, with_default};
+use dhow_document::{Document, FileError};
 use dhow_node::config::{CustodyPolicy, Enabled};
 
 use super::file::millis;
@@ -34,21 +36,33 @@ pub(super) const SECTION: Section = Section {
             "retry",
             Kind::Duration,
             "\"30s\"",
-            "A bundle for which no signal came is sent again after this time, twice as long each time up to a day.",
+            "A bundle for which no signal came is sent again after this time, at least 1s, twice as long each time up to a day.",
         ),
     ]],
 };
 
+/// Below this a bundle would be sent again before any signal can have come, and fill the links.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+
 /// Its policy.
-pub(super) fn read_custody(entries: &Entries) -> CustodyPolicy {
+///
+/// # Errors
+/// Bundles would be sent again at once.
+pub(super) fn read_custody(document: &Document<'_>) -> Result<CustodyPolicy, FileError> {
+    let entries = document.one("custody")?;
+    let retry = entries.duration("retry");
+    if retry < RETRY_MIN {
+        let what = "'retry' must be at least 1s: no signal comes at once";
+        return Err(document.fault_of(&entries, "retry", what));
+    }
     let enabled = |key: &str| match entries.is_true(key) {
         true => Enabled::Yes,
         false => Enabled::No,
     };
-    CustodyPolicy {
+    Ok(CustodyPolicy {
         accept: enabled("accept"),
         aggregate: enabled("aggregate"),
         delay_ms: millis(entries.duration("delay")),
-        retry_ms: millis(entries.duration("retry")),
-    }
+        retry_ms: millis(retry),
+    })
 }

@@ -9,6 +9,7 @@ use dhow_document::{Document, FileError};
 use dhow_node::config::SessionPolicy;
 use serde_json::{Map, Value, json};
 
+use super::external::POLICY_KEYS;
 use super::file::{NodeFile, default_segment_octets};
 use super::protocol::{meaningless, written_rate};
 use super::schema::SECTIONS;
@@ -77,6 +78,12 @@ impl Effective {
         self.put("store", 0, "prepare", store.prepared_octets);
         self.put("store", 0, "queue", file.node.store_queue_octets);
         self.put("store", 0, "memory", store.memory_octets);
+        for key in POLICY_KEYS
+            .iter()
+            .filter(|_| file.external_socket.is_none())
+        {
+            self.put("external", 0, key, Value::Null);
+        }
         for (number, listener) in file.node.listeners.iter().enumerate() {
             self.put_policy("listen", number, &listener.policy);
             self.clear("listen", number, listener.protocol);
@@ -219,7 +226,7 @@ mod tests {
     use super::*;
 
     const FULL: &str = "[node]\nid = [\"ipn:2.0\", \"dtn://beta/\"]\n[store]\nquota = \"1GiB\"\n\
-         [admin]\ntcp = \"127.0.0.1:1\"\ntoken = \"hush-hush\"\n[[listen]]\naddress = \"127.0.0.1:4556\"\n\
+         [external]\nsocket = \"external.sock\"\n[admin]\ntcp = \"127.0.0.1:1\"\ntoken = \"hush-hush\"\n[[listen]]\naddress = \"127.0.0.1:4556\"\n\
          [[link]]\nname = \"gamma\"\naddress = \"192.0.2.3\"\nidle_timeout = \"90s\"\n\
          [[route]]\nto = \"ipn:4.*\"\nvia = \"gamma\"\n[[routing]]\nto = \"ipn:9.*\"\nrouter = \"flood\"\n\
          [[contact]]\nfrom = \"ipn:2.0\"\nto = \"ipn:3.0\"\nstart = \"+1s\"\nend = \"+2s\"\nrate = \"1Mbit\"\n\
@@ -248,7 +255,7 @@ mod tests {
 
     #[test]
     fn every_key_that_has_no_default_is_worked_out_or_has_no_value() {
-        const WITHOUT: [&str; 23] = [
+        const WITHOUT: [&str; 22] = [
             "copies",
             "interfaces",
             "accept",
@@ -271,7 +278,6 @@ mod tests {
             "sender",
             "points",
             "program",
-            "socket",
         ];
         let settled = of(FULL).json();
         for section in SECTIONS.iter().filter(|it| it.occurs != Occurs::Top) {

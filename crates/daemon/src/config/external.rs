@@ -1,6 +1,7 @@
 //! Programs that are a part of the node (docs/external.md), in a node file.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use dhow_bundle::RouterKind;
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, with_default};
@@ -54,7 +55,7 @@ pub(super) const SECTION: Section = Section {
             "answer_timeout",
             Kind::Duration,
             "\"10s\"",
-            "A router that leaves a question without an answer for this long is cut off, and so is a convergence layer in which nothing moves while a bundle is under way.",
+            "A router that leaves a question without an answer for this long is cut off, and so is a convergence layer in which nothing moves while a bundle is under way; at least 1s.",
         ),
         with_default(
             "fallback",
@@ -65,17 +66,41 @@ pub(super) const SECTION: Section = Section {
     ]],
 };
 
+/// Keys that say something about programs, and nothing where none can connect.
+pub(super) const POLICY_KEYS: &[&str] = &["questions", "answer_timeout", "fallback"];
+
+/// Below this a program that only waits for its turn would be cut off.
+const ANSWER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
 /// The socket, if any, and the policy.
+///
+/// # Errors
+/// A key means nothing without a socket, or no program could answer in time.
 pub(super) fn read_external(
     document: &Document<'_>,
 ) -> Result<(Option<PathBuf>, ExternalPolicy), FileError> {
     let entries = document.one("external")?;
     let socket = entries.text("socket").map(|path| document.resolve(path));
+    if socket.is_none()
+        && let Some(key) = POLICY_KEYS.iter().find(|key| entries.has(key))
+    {
+        return Err(document
+            .fault(
+                entries.line_of(key),
+                format!("'{key}' of [external] means nothing without a 'socket'"),
+            )
+            .with_hint("give it one: socket = \"external.sock\""));
+    }
+    let answer_timeout = entries.duration("answer_timeout");
+    if answer_timeout < ANSWER_TIMEOUT_MIN {
+        let what = "'answer_timeout' must be at least 1s: no program answers at once";
+        return Err(document.fault_of(&entries, "answer_timeout", what));
+    }
     let policy = ExternalPolicy {
         questions: (entries.integer("questions"))
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(1),
-        answer_ms: millis(entries.duration("answer_timeout")).max(1),
+        answer_ms: millis(answer_timeout),
         fallback_ms: millis(entries.duration("fallback")),
     };
     Ok((socket, policy))

@@ -20,6 +20,7 @@ use super::protocol::{check_keys, protocol_of, read_protocol, settle, transport_
 use super::routing::read_route;
 use super::schema::SECTIONS;
 use super::sense::check_sense;
+use super::socket::{admin_socket, check_sockets};
 use crate::machine::{disk_octets, memory_octets};
 use crate::measuring::MeasureSettings;
 use dhow_bundle::protocol::{Protocol, Transport};
@@ -241,6 +242,7 @@ impl NodeFile {
             .all("route")
             .map(|entries| read_route(&document, entries, &links))
             .collect::<Result<Vec<_>, _>>()?;
+        check_sockets(&document)?;
         let (external_socket, policy) = read_external(&document)?;
         let (routing, external) = read_routers(&document, (external_socket.as_ref(), policy))?;
         let node = document.one("node")?;
@@ -293,7 +295,7 @@ impl NodeFile {
                 Some("none") => PayloadChecksum::None,
                 _ => PayloadChecksum::Crc32C,
             },
-            custody: read_custody(&document.one("custody")?),
+            custody: read_custody(&document)?,
             default_lifetime_ms: millis(api.duration("default_lifetime")),
             removed_bound: small(&store, "removed_bound").unwrap_or(0),
             discover,
@@ -325,16 +327,14 @@ impl NodeFile {
     /// Path of the Unix socket of the administration: the API socket's with `.admin` appended.
     #[must_use]
     pub fn admin_socket(&self) -> PathBuf {
-        let mut path = self.api_socket.clone().into_os_string();
-        path.push(".admin");
-        path.into()
+        admin_socket(&self.api_socket)
     }
 }
 
 fn read_node_ids(document: &Document<'_>, node: &Entries) -> Result<Vec<NodeId>, FileError> {
     let ids = node.list("id");
     if ids.is_empty() {
-        return Err(document.fault(node.line_of("id"), "'id' names no node ID"));
+        return Err(document.fault_of(node, "id", "'id' names no node ID"));
     }
     ids.iter()
         .map(|text| read_node_id(document, node.line_of("id"), text))
@@ -446,10 +446,8 @@ fn read_link(
     let backoff_min_ms = millis(entries.duration("backoff_min"));
     let backoff_max_ms = millis(entries.duration("backoff_max"));
     if backoff_min_ms == 0 || backoff_max_ms < backoff_min_ms {
-        return Err(document.fault(
-            entries.line_of("backoff_min"),
-            "'backoff_min' must be at least 1ms and at most 'backoff_max'",
-        ));
+        let what = "'backoff_min' must be at least 1ms and at most 'backoff_max'";
+        return Err(document.fault_of(entries, "backoff_min", what));
     }
     let mut policy = read_policy(document, entries, tls, memory)?;
     let protocol = read_protocol(document, entries)?;
@@ -517,7 +515,9 @@ fn check_names(
                 .with_hint("a name has 1 to 64 octets: letters, digits, '-', '_' and '.'"));
         }
         if !names.insert(link.name.as_str()) {
-            return Err(document.fault(line, format!("two links are named '{}'", link.name)));
+            return Err(document
+                .fault(line, format!("two links are named '{}'", link.name))
+                .with_hint("routes and commands find a link by its name: each needs its own; more sessions with one neighbour are 'sessions' of one link"));
         }
     }
     Ok(())

@@ -25,6 +25,7 @@ pub mod protocol;
 mod routing;
 pub mod schema;
 mod sense;
+pub(crate) mod socket;
 
 pub use commented::write_commented;
 pub use dhow_document::FileError;

@@ -7,10 +7,8 @@ use dhow_document::{Document, Entries, FileError};
 
 use super::file::{NodeFile, TlsSettings};
 use super::schema::SECTIONS;
+use super::socket::PATH_OCTETS_MAX;
 use crate::streams::tls::{Tls, TlsError};
-
-/// Octets of a Unix socket's path, at most (`sun_path` of Linux, without the octet that ends it).
-const SOCKET_PATH_OCTETS_MAX: usize = 107;
 
 impl NodeFile {
     /// Refuse a node file that names files which are not there or are of no use: its `text` was read from `path` as this value. Contact plans
@@ -23,37 +21,53 @@ impl NodeFile {
         if let Some((entries, settings)) = document.all("tls").next().zip(self.tls.as_ref()) {
             check_tls(&document, entries, settings)?;
         }
-        self.check_sockets(&document)
+        // The admin socket's path is the longer one.
+        let api = document.one("api")?;
+        check_socket(
+            &document,
+            &api,
+            &self.admin_socket(),
+            " with \".admin\" behind it",
+        )?;
+        match &self.external_socket {
+            Some(path) => check_socket(&document, &document.one("external")?, path, ""),
+            None => Ok(()),
+        }
     }
+}
 
-    /// The admin socket's path is the longer one.
-    fn check_sockets(&self, document: &Document<'_>) -> Result<(), FileError> {
-        let line = document.one("api")?.line_of("socket");
-        let octets = self.admin_socket().as_os_str().len();
-        if octets > SOCKET_PATH_OCTETS_MAX {
-            let what = format!(
-                "'socket' leads to a path of {octets} octets with \".admin\" behind it, and {SOCKET_PATH_OCTETS_MAX} are allowed"
-            );
-            return Err(document
-                .fault(line, what)
-                .with_hint("choose a shorter one, such as \"/run/dhow.sock\""));
-        }
-        let directory = match self.api_socket.parent() {
-            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-            Some(parent) => parent,
-            None => return Ok(()),
-        };
-        if is_denied(directory) || directory.is_dir() {
-            return Ok(());
-        }
+/// A socket can be made where a section says; `with` tells of a path that is longer than what is written.
+fn check_socket(
+    document: &Document<'_>,
+    entries: &Entries,
+    path: &Path,
+    with: &str,
+) -> Result<(), FileError> {
+    let line = entries.line_of("socket");
+    let octets = path.as_os_str().len();
+    if octets > PATH_OCTETS_MAX {
         let what = format!(
-            "'socket' is to be in {}, which is no directory",
-            directory.display()
+            "'socket' leads to a path of {octets} octets{with}, and {PATH_OCTETS_MAX} are allowed"
         );
-        Err(document
+        return Err(document
             .fault(line, what)
-            .with_hint("make it, or name a path in a directory that is there"))
+            .with_hint("choose a shorter one, such as \"/run/dhow.sock\""));
     }
+    let directory = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => return Ok(()),
+    };
+    if is_denied(directory) || directory.is_dir() {
+        return Ok(());
+    }
+    let what = format!(
+        "'socket' is to be in {}, which is no directory",
+        directory.display()
+    );
+    Err(document
+        .fault(line, what)
+        .with_hint("make it, or name a path in a directory that is there"))
 }
 
 /// Certificates and keys can be read and belong together.

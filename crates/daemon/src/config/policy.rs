@@ -23,21 +23,19 @@ pub(super) fn read_policy(
     let whole_seconds = |key: &str, most: u64| {
         let duration = entries.duration(key);
         if duration.subsec_nanos() != 0 || duration.as_secs() > most {
-            return Err(document.fault(
-                entries.line_of(key),
-                format!("'{key}' must be whole seconds, at most {most}s"),
-            ));
+            let what = format!("'{key}' must be whole seconds, at most {most}s");
+            return Err(document.fault_of(entries, key, what));
         }
         Ok(duration.as_secs())
     };
     let octets = |key: &str| match entries.size(key) {
-        Some(0) => Err(document.fault(entries.line_of(key), format!("'{key}' must not be 0"))),
+        Some(0) => Err(document.fault_of(entries, key, format!("'{key}' must not be 0"))),
         octets => Ok(octets),
     };
     let answer_timeout = whole_seconds("answer_timeout", u64::from(u32::MAX))?;
     if answer_timeout == 0 {
         let what = "'answer_timeout' must not be 0: no peer answers at once";
-        return Err(document.fault(entries.line_of("answer_timeout"), what));
+        return Err(document.fault_of(entries, "answer_timeout", what));
     }
     let use_tls = match entries.text("tls") {
         Some("required") => Tls::Required,
@@ -115,6 +113,12 @@ pub(super) fn read_patterns(
     key: &str,
 ) -> Result<Vec<String>, FileError> {
     let patterns = entries.list(key);
+    if patterns.is_empty() && entries.has(key) {
+        let what = format!("'{key}' names nobody");
+        return Err(document.fault(entries.line_of(key), what).with_hint(
+            "without the key every source is taken; for example: accept_sources = [\"ipn:1.*\"]",
+        ));
+    }
     for pattern in patterns {
         pattern.parse::<EidPattern>().map_err(|error| {
             document.fault(

@@ -18,7 +18,7 @@ pub(super) const ROUTE: Section = Section {
             "to",
             Kind::Text,
             "\"ipn:4.*\"",
-            "Endpoint-ID pattern of destinations.",
+            "Endpoint-ID pattern of destinations (docs/patterns.md).",
         ),
         required(
             "via",
@@ -79,13 +79,13 @@ const COPIES: Key = key(
 pub(super) const ROUTING: Section = Section {
     name: "routing",
     occurs: Occurs::Many,
-    meaning: "Who decides which neighbours get bundles. The most specific pattern of a destination counts; without one, routes do.",
+    meaning: "Who decides which neighbours get bundles. Of these patterns the most specific one of a destination counts, and not those of [[route]]; without one, routes do.",
     groups: &[&[
         required(
             "to",
             Kind::Text,
             "\"ipn:*.*\"",
-            "Endpoint-ID pattern of destinations.",
+            "Endpoint-ID pattern of destinations (docs/patterns.md).",
         ),
         required(
             "router",
@@ -132,7 +132,7 @@ pub(super) fn read_pattern(
                 entries.line_of("to"),
                 format!("'{to}' is no endpoint-ID pattern: {error}"),
             )
-            .with_hint("patterns look like \"ipn:4.*\" or \"dtn://delta/*\"")
+            .with_hint("patterns look like \"ipn:4.*\" or \"dtn://delta/**\" (docs/patterns.md)")
     })?;
     Ok(to.to_owned())
 }

@@ -180,7 +180,7 @@ const POLICY: &[Key] = &[
         Kind::TextList,
         Absent::Means("every source is taken"),
         "[\"ipn:1.*\"]",
-        "Endpoint-ID patterns of the only sources whose bundles are taken from the peer.",
+        "Endpoint-ID patterns (docs/patterns.md) of the only sources whose bundles are taken from the peer.",
     ),
 ];
 
@@ -415,9 +415,9 @@ pub const SECTIONS: &[Section] = &[
                 key(
                     "address",
                     Kind::Text,
-                    Absent::Means("refused unless protocol is \"bibe\""),
+                    Absent::Means("none; only a link with protocol = \"bibe\" may lack it"),
                     "\"192.0.2.3:4556\"",
-                    "Host (a name is resolved at every attempt) and port; without a port 4556.",
+                    "Host (a name is resolved at every attempt) and port; without a port 4556. With \"bibe\" it is refused.",
                 ),
                 key(
                     "mtu",

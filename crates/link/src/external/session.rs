@@ -38,16 +38,29 @@ pub struct Config {
 /// The state of a session:
 ///
 /// ```text
-///            Terminate, bundle under way           nothing under way, or nothing moves for too long
-///   Open ───────────────────────────────▶ Ending ───────────────────────────────────────────────────▶ Closed
-///    │   Terminate with nothing under way, end of the stream, a message that is none, timeout            ▲
-///    └───────────────────────────────────────────────────────────────────────────────────────────────────┘
+///            Terminate, bundle under way           nothing under way
+///   Open ───────────────────────────────▶ Ending ──────────────────────▶ Closed
+///    │ │   Terminate with nothing under way, end of the stream   │ │          ▲
+///    │ └──────────────────────────────────────────────────────── │ ┴──────────┤
+///    │ a message that is none, nothing moves for too long        │            │
+///    └──────────────────────────────────────────────────▶ Parting┴────────────┘
+///                                       the farewell has left, or nobody reads it
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// In the middle of a message of data there is no room for a farewell: then the session is closed at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Open,
     Ending(TerminateReason),
+    Parting(DownReason),
     Closed,
+}
+
+impl State {
+    /// Whether the program is heard.
+    const fn hears(&self) -> bool {
+        matches!(self, Self::Open | Self::Ending(_))
+    }
 }
 
 /// A bundle that is coming in.
@@ -133,21 +146,22 @@ impl Session {
         let waits = !self.queue.is_idle() || self.incoming.is_some();
         let is_timed = match self.state {
             State::Open => waits,
-            State::Ending(_) => true,
+            State::Ending(_) | State::Parting(_) => true,
             State::Closed => false,
         };
         is_timed.then(|| self.moved + self.config.answer_timeout)
     }
 
     fn read(&mut self) {
-        while self.state != State::Closed {
+        while self.state.hears() {
             let said = match self.reader.take() {
                 Ok(None) => return,
                 Ok(Some(frame)) => Said::read(&frame).map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
             };
             if let Err(rule) = said.and_then(|said| self.hear(said)) {
-                self.close(DownReason::PeerFault(rule));
+                let bye = rule.clone();
+                self.part(DownReason::PeerFault(rule), &bye);
             }
         }
     }
@@ -187,7 +201,9 @@ impl Session {
         if is_refused {
             let reason = match self.state {
                 State::Open => RefuseReason::NoResources,
-                State::Ending(_) | State::Closed => RefuseReason::SessionTerminating,
+                State::Ending(_) | State::Parting(_) | State::Closed => {
+                    RefuseReason::SessionTerminating
+                }
             };
             self.answer(Told::Refused {
                 transfer,
@@ -257,7 +273,7 @@ impl Session {
         Ok(())
     }
 
-    fn answer(&mut self, told: Told) {
+    fn answer(&mut self, told: Told<'_>) {
         told.encode(&mut self.answers);
     }
 
@@ -292,20 +308,45 @@ impl Session {
         }
     }
 
-    /// An ending session is over once nothing is under way.
+    /// An ending session is over once nothing is under way, one that parts once the program has been told.
     fn settle(&mut self) {
-        if let State::Ending(reason) = self.state
-            && self.is_idle()
-        {
-            self.close(DownReason::Terminated(reason));
+        match &self.state {
+            State::Ending(reason) if self.is_idle() => {
+                let reason = DownReason::Terminated(*reason);
+                self.close(reason);
+            }
+            State::Parting(reason) if self.answers.is_empty() => {
+                let reason = reason.clone();
+                self.close(reason);
+            }
+            _ => {}
         }
+    }
+
+    /// Nothing is heard any more, and the program is told why.
+    fn part(&mut self, reason: DownReason, bye: &str) {
+        if !self.state.hears() || self.queue.is_inside_segment() {
+            return self.close(reason);
+        }
+        if self.state == State::Open {
+            self.events.push(LinkEvent::Ending);
+        }
+        self.give_up();
+        self.answer(Told::Bye { reason: bye });
+        self.state = State::Parting(reason);
     }
 
     fn close(&mut self, reason: DownReason) {
         if self.state == State::Closed {
             return;
         }
+        self.give_up();
         self.state = State::Closed;
+        self.events.push(LinkEvent::Down(reason));
+    }
+
+    /// Nothing is under way any more.
+    fn give_up(&mut self) {
         self.unacknowledged.clear();
         self.queue.close(&mut self.events);
         if let Some(incoming) = self
@@ -318,7 +359,6 @@ impl Session {
                 refused: None,
             });
         }
-        self.events.push(LinkEvent::Down(reason));
     }
 
     fn write_rest(&mut self, writer: &mut Writer<'_>) {
@@ -335,7 +375,7 @@ impl Session {
 
 impl StreamSession for Session {
     fn handle_octets(&mut self, now: Now, octets: Bytes) {
-        if self.state != State::Closed {
+        if self.state.hears() {
             self.moved = now.monotonic;
             self.reader.push(octets);
             self.read();
@@ -375,11 +415,19 @@ impl StreamSession for Session {
 
     fn handle_timeout(&mut self, now: Now) {
         if self.deadline().is_some_and(|at| at <= now.monotonic) {
-            // Octets of the program may lie in the socket because no more are wanted.
-            match self.wants_octets() {
-                true => self.close(DownReason::TransferTimeout),
-                false => self.moved = now.monotonic,
+            match &self.state {
+                // Nobody reads the farewell.
+                State::Parting(reason) => {
+                    let reason = reason.clone();
+                    self.close(reason);
+                }
+                // Octets of the program may lie in the socket because no more are wanted.
+                _ if self.wants_octets() => {
+                    self.part(DownReason::TransferTimeout, "nothing moves for too long");
+                }
+                _ => {}
             }
+            self.moved = now.monotonic;
         }
     }
 

@@ -208,6 +208,8 @@ fn a_program_that_breaks_a_rule_is_cut_off_and_its_bundles_fail() {
         for said in &breach {
             say(&mut session, said);
         }
+        let bye = written(&mut session, 1_000);
+        assert_eq!(bye.get(4..6), Some(&b"\x82\x07"[..]), "{breach:?} {bye:?}");
         let events: Vec<_> = core::iter::from_fn(|| session.poll_event()).collect();
         assert!(
             matches!(
@@ -231,14 +233,76 @@ fn a_program_in_which_nothing_moves_is_given_up() {
     session.handle_timeout(at(9));
     assert!(session.poll_event().is_none());
     session.handle_timeout(at(10));
+    let bye = written(&mut session, 1_000);
+    assert_eq!(bye, b"\0\0\0\x1e\x82\x07\x78\x1anothing moves for too long");
     let events: Vec<_> = core::iter::from_fn(|| session.poll_event()).collect();
     assert!(matches!(
         &events[..],
         [
+            LinkEvent::Ending,
             LinkEvent::Failed { refused: None, .. },
             LinkEvent::Down(DownReason::TransferTimeout)
         ]
     ));
+}
+
+/// docs/external.md 7: in each of these cases the program is told, and nothing that it says then is heard.
+#[test]
+fn a_program_that_says_what_is_no_message_gets_a_farewell() {
+    let too_long = 131_073_u32.to_be_bytes();
+    for (said, reason) in [
+        (&b"\0\0\0\0"[..], "a frame is empty"),
+        (&too_long, "a frame of 131073 octets is longer than 131072"),
+        (b"\0\0\0\x02\x81\0", "a second greeting"),
+        (b"\0\0\0\x03\x81\x18\x63", "no message has the code 99"),
+    ] {
+        let mut session = session(0);
+        session.handle_octets(Now::default(), Bytes::copy_from_slice(said));
+        assert!(matches!(session.poll_event(), Some(LinkEvent::Ending)));
+        assert!(session.poll_event().is_none(), "the farewell has not left");
+        say(&mut session, &Said::Abort);
+        let bye = written(&mut session, 1_000);
+        assert!(bye.ends_with(reason.as_bytes()), "{reason}: {bye:?}");
+        let down = session.poll_event();
+        let fault = DownReason::PeerFault(reason.into());
+        assert!(
+            matches!(&down, Some(LinkEvent::Down(it)) if *it == fault),
+            "{down:?}"
+        );
+        assert!(!session.may_have_octets());
+    }
+}
+
+#[test]
+fn a_farewell_that_nobody_reads_or_that_has_no_room_ends_the_session() {
+    let mut session = session(0);
+    say(&mut session, &Said::Abort);
+    assert_eq!(session.poll_timeout(), Some(at(10).monotonic));
+    session.handle_timeout(at(10));
+    let events: Vec<_> = core::iter::from_fn(|| session.poll_event()).collect();
+    assert!(
+        matches!(&events[..], [LinkEvent::Ending, LinkEvent::Down(_)]),
+        "{events:?}"
+    );
+    // In the middle of a message of data nothing else can be said.
+    let mut session = self::session(0);
+    let transfer = TransferId(0);
+    let length = 10;
+    session.handle_command(Now::default(), LinkCommand::Transmit { transfer, length });
+    let octets = Piece::Octets(Bytes::from_static(b"0123456789"));
+    session.handle_command(Now::default(), LinkCommand::Supply { transfer, octets });
+    let begun = written(&mut session, 12);
+    assert_eq!(
+        begun,
+        b"\0\0\0\x05\x83\x18\x20\0\x0a\0\0\0\x0e\x82\x18\x21\x4a"
+    );
+    say(&mut session, &Said::Abort);
+    let events: Vec<_> = core::iter::from_fn(|| session.poll_event()).collect();
+    assert!(
+        matches!(&events[..], [LinkEvent::Failed { .. }, LinkEvent::Down(_)]),
+        "{events:?}"
+    );
+    assert!(written(&mut session, 1_000).is_empty());
 }
 
 #[test]

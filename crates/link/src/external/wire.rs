@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use dhow_bundle::cbor::{
-    CborError, Reader, write_array, write_byte_string, write_byte_string_head, write_unsigned,
+    CborError, Reader, write_array, write_byte_string, write_byte_string_head, write_text,
+    write_unsigned,
 };
 
 use super::frame::put_frame;
@@ -22,6 +23,9 @@ pub enum WireError {
     /// No message has this code, or not from a program that leads to a neighbour.
     #[error("no message has the code {0}")]
     Code(u64),
+    /// The program says once more which part it takes.
+    #[error("a second greeting")]
+    Greeting,
     /// The reason of a refusal has more than eight bits.
     #[error("{0} is no reason to refuse a bundle")]
     Reason(u64),
@@ -95,6 +99,7 @@ impl Said {
                 Self::Failed { transfer, reason }
             }
             52 => Self::Abort,
+            0 => return Err(WireError::Greeting),
             other => return Err(WireError::Code(other)),
         };
         while array.next(&mut reader)? {
@@ -126,7 +131,7 @@ impl Said {
 
 /// A message to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Told<'a> {
     /// A bundle of so many octets comes.
     Begin { transfer: u64, octets: u64 },
     /// So many octets of the bundle that has begun follow.
@@ -137,9 +142,11 @@ pub(super) enum Told {
     Refused { transfer: u64, reason: u8 },
     /// The node's bundle that has begun comes no further.
     Abort { transfer: u64 },
+    /// The node closes the connection, and why.
+    Bye { reason: &'a str },
 }
 
-impl Encode for Told {
+impl Encode for Told<'_> {
     fn encode(&self, out: &mut BytesMut) {
         let mut frame = Vec::with_capacity(32);
         match self {
@@ -168,6 +175,11 @@ impl Encode for Told {
             Self::Abort { transfer } => {
                 put_frame(&mut frame, |out| numbers(out, &[36, *transfer]));
             }
+            Self::Bye { reason } => put_frame(&mut frame, |out| {
+                write_array(out, 2);
+                write_unsigned(out, 7);
+                write_text(out, reason);
+            }),
         }
         out.put_slice(&frame);
     }

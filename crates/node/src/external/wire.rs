@@ -42,6 +42,9 @@ pub enum WireError {
     /// A program is a router, or leads to a neighbour.
     #[error("'{0}' is no part that a program can take")]
     Part(String),
+    /// A program gives itself no name.
+    #[error("a name has 1 to {NAME_OCTETS_MAX} octets")]
+    Nameless,
     /// A text that is to be a node ID is none.
     #[error("'{0}' is no node ID")]
     Node(String),
@@ -164,11 +167,11 @@ impl Said {
                 match fields.text(NAME_OCTETS_MAX)?.as_str() {
                     "router" => Self::Router {
                         version,
-                        name: fields.text(NAME_OCTETS_MAX)?,
+                        name: fields.name()?,
                     },
                     "neighbour" => Self::Neighbour {
                         version,
-                        name: fields.text(NAME_OCTETS_MAX)?,
+                        name: fields.name()?,
                         peer: fields.node()?,
                         mtu_octets: fields.unsigned()?,
                     },
@@ -496,6 +499,14 @@ impl Fields<'_, '_> {
     fn text(&mut self, limit: u64) -> Result<String, WireError> {
         self.array.item(self.reader)?;
         Ok(self.reader.text(limit)?.into_owned())
+    }
+
+    fn name(&mut self) -> Result<String, WireError> {
+        let name = self.text(NAME_OCTETS_MAX)?;
+        match name.is_empty() {
+            true => Err(WireError::Nameless),
+            false => Ok(name),
+        }
     }
 
     fn node(&mut self) -> Result<NodeId, WireError> {

@@ -45,7 +45,7 @@ impl StaticRoutes {
         let pattern: EidPattern = route
             .to
             .parse()
-            .map_err(|_| OperatorRefusal::BadPattern(route.to.to_string()))?;
+            .map_err(|why| OperatorRefusal::BadPattern(route.to.to_string(), why))?;
         if self
             .routes
             .iter()
@@ -76,7 +76,7 @@ impl StaticRoutes {
     pub(crate) fn delete(&mut self, to: &str, via: &str) -> Result<(), OperatorRefusal> {
         let pattern: EidPattern = to
             .parse()
-            .map_err(|_| OperatorRefusal::BadPattern(to.to_string()))?;
+            .map_err(|why| OperatorRefusal::BadPattern(to.to_string(), why))?;
         let mut routes = self.routes.iter();
         let place = routes
             .position(|(other, _, route)| *other == pattern && route.via == via)

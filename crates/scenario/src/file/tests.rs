@@ -185,7 +185,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[node]\nname = \"x\"\n",
-            "s.toml:9: this is no TOML: duplicate key",
+            "s.toml:9: this is no TOML: duplicate key; each section of this name begins with a line [[node]]",
         ),
         ("", "s.toml: [stop] lacks 'at'; for example: at = \"8d\""),
     ] {
@@ -535,6 +535,37 @@ fn a_congestion_control_is_the_name_of_one() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn what_would_never_happen_is_refused() {
+    for (more, said) in [
+        (
+            "[[crash]]\nnode = \"east\"\nat = \"1h\"\n",
+            "s.toml:11: [[crash]] is at 3600s, and the run is over at 3600s; 'at' counts from the start of the run; 'at' of [stop] is its end",
+        ),
+        (
+            "[[clock_step]]\nnode = \"east\"\nat = \"9h\"\nby = \"1s\"\n",
+            "s.toml:11: [[clock_step]] is at 32400s, and the run is over at 3600s; 'at' counts from the start of the run; 'at' of [stop] is its end",
+        ),
+        (
+            "[[node]]\nname = \"n\"\ncustody_retry = \"999ms\"\n",
+            "s.toml:11: 'custody_retry' must be at least 1s: no signal comes at once; for example: custody_retry = \"30s\"",
+        ),
+    ] {
+        assert_eq!(refused(&format!("{TWO}{more}[stop]\nat = \"1h\"\n")), said);
+    }
+    assert_eq!(
+        refused(&format!("{TWO}[stop]\nat = \"0s\"\n")),
+        "s.toml:10: 'at' of [stop] is 0: the run would be over before it begins; for example: at = \"8d\"",
+    );
+    let edge = "[[crash]]\nnode = \"east\"\nat = \"3599s\"\n[[node]]\nname = \"n\"\ncustody_retry = \"1s\"\n";
+    read(
+        Path::new("s.toml"),
+        &format!("{TWO}{edge}[stop]\nat = \"1h\"\n"),
+        &[],
+    )
+    .unwrap();
 }
 
 #[test]

@@ -79,7 +79,7 @@ pub(super) const NODE_KEYS: &[Key] = &[
         "custody_retry",
         Kind::Duration,
         "\"30s\"",
-        "After which time a bundle is sent again of which no custody signal came; twice as long each time.",
+        "After which time a bundle is sent again of which no custody signal came, at least 1s; twice as long each time.",
     ),
     key(
         "disk",

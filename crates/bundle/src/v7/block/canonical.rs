@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::flags::BlockFlags;
 use crate::cbor::{Array, Reader, write_array, write_byte_string, write_unsigned};
 use crate::crc::{CrcDigest, CrcType, append_crc};
+use crate::gateway::GATEWAY_BLOCK_V7;
 use crate::v7::refusal::Refusal;
 
 /// A block type code (RFC 9171 9.1).
@@ -61,6 +62,7 @@ impl fmt::Display for BlockType {
             Self::BLOCK_CONFIDENTIALITY => f.write_str("block confidentiality"),
             Self::SPRAY_PERMITS => f.write_str("spray permits"),
             Self::AGGREGATED_REPORTS => f.write_str("aggregated reports"),
+            GATEWAY_BLOCK_V7 => f.write_str("gateway"),
             Self(code) => write!(f, "type {code}"),
         }
     }

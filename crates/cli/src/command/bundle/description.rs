@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
+use dhow_bundle::gateway::GATEWAY_BLOCK_V7;
+use dhow_bundle::gateway::remembered::Remembered;
 use dhow_bundle::v7::admin::AdministrativeRecord;
 use dhow_bundle::v7::block::{BlockType, ExtensionBlock};
 use dhow_bundle::{CrcType, CreationTimestamp, Deviation, Header};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::gateway;
 use super::record::{record_text, record_value};
 
 use crate::table::{Align, Table};
@@ -250,6 +253,9 @@ impl Block {
             }),
             BlockType::AGGREGATED_REPORTS if header.reads_aggregated_reports() => {
                 Some((json!(true), "read by the report-to endpoint".to_owned()))
+            }
+            GATEWAY_BLOCK_V7 => {
+                Remembered::in_v7(header.content(block)).map(|known| gateway::content(&known))
             }
             _ => None,
         }

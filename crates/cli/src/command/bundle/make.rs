@@ -177,6 +177,7 @@ impl Make {
             .find(|(is_given, _)| *is_given),
             Version::Seven => self.priority.map(|_| (true, "--priority")),
         };
+        self.check_lifetime()?;
         foreign.map_or(Ok(()), |(_, option)| {
             let (version, other) = match self.version {
                 Version::Six => (6, 7),
@@ -187,6 +188,21 @@ impl Make {
                 "leave it out, or make a bundle with --version {other}"
             )))
         })
+    }
+
+    /// RFC 5050 4.5.1: a lifetime in whole seconds; of none the bundle would expire at once.
+    fn check_lifetime(&self) -> Result<(), Failure> {
+        let is_whole = self.lifetime.subsec_nanos() == 0 && !self.lifetime.is_zero();
+        match self.version {
+            Version::Six if !is_whole => Err(Failure::usage(
+                "--lifetime is whole seconds in version 6, at least 1s",
+            )
+            .with_hint(format!(
+                "for example: --lifetime {}s",
+                self.lifetime.as_secs().saturating_add(1)
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The head of a bundle of version 6.
@@ -216,7 +232,7 @@ impl Make {
                     seconds: creation.time.as_millis() / 1_000,
                     sequence: creation.sequence,
                 },
-                lifetime_s: self.lifetime.as_secs().max(1),
+                lifetime_s: self.lifetime.as_secs(),
                 fragment: None,
             },
             payload_octets,

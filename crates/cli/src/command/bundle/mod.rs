@@ -3,6 +3,7 @@
 mod decode;
 mod description;
 mod drop;
+mod gateway;
 mod hex;
 mod make;
 mod record;

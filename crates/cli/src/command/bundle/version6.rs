@@ -3,11 +3,16 @@
 use std::fmt::Write as _;
 
 use dhow_bundle::DtnTime;
-use dhow_bundle::v6::admin::{AdministrativeRecord, ReportTime, STATUSES, Subject};
+use dhow_bundle::gateway::GATEWAY_BLOCK_V6;
+use dhow_bundle::gateway::remembered::Remembered;
+use dhow_bundle::v6::admin::{
+    AdministrativeRecord, ReportTime, STATUSES, Subject, report_reason, signal_reason,
+};
 use dhow_bundle::v6::{Block, BlockType, Header, Priority, Trailer};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::gateway;
 use crate::table::{Align, Table};
 use crate::{calendar, names, quantity};
 
@@ -212,6 +217,9 @@ impl Described {
             BlockType::AGE => block
                 .age_us()
                 .map(|age| (json!({"age_us": age}), quantity::span(age / 1_000))),
+            GATEWAY_BLOCK_V6 => {
+                Remembered::in_v6(&block.content).map(|known| gateway::content(&known))
+            }
             _ => None,
         };
         let (content, said) = known.unwrap_or_else(|| (Value::Null, quantity::size(octets)));
@@ -293,6 +301,11 @@ fn subject_text(subject: &Subject) -> String {
     )
 }
 
+/// The name of a reason, or its code.
+fn reason_text(code: u8, name: fn(u8) -> Option<&'static str>) -> String {
+    name(code).map_or_else(|| format!("reason {code}"), str::to_owned)
+}
+
 fn record_text(record: &AdministrativeRecord) -> String {
     let outcome = |is_success| match is_success {
         true => "custody taken",
@@ -307,7 +320,8 @@ fn record_text(record: &AdministrativeRecord) -> String {
                 let when = calendar::utc(time_of(time.seconds, time.nanoseconds));
                 let _ = writeln!(text, "  {name:12} {when}");
             }
-            let _ = writeln!(text, "  {:12} {}", "reason", report.reason);
+            let reason = reason_text(report.reason, report_reason);
+            let _ = writeln!(text, "  {:12} {reason}", "reason");
             text
         }
         AdministrativeRecord::CustodySignal(signal) => format!(
@@ -316,7 +330,7 @@ fn record_text(record: &AdministrativeRecord) -> String {
             "outcome",
             outcome(signal.is_success),
             "reason",
-            signal.reason
+            reason_text(signal.reason, signal_reason)
         ),
         AdministrativeRecord::AggregateSignal(signal) => {
             let runs: Vec<String> = signal
@@ -329,7 +343,7 @@ fn record_text(record: &AdministrativeRecord) -> String {
                 "outcome",
                 outcome(signal.is_success),
                 "reason",
-                signal.reason,
+                reason_text(signal.reason, signal_reason),
                 "custody IDs",
                 runs.join(", ")
             )

@@ -61,6 +61,32 @@ proptest! {
     }
 }
 
+/// docs/external.md 3: 1 to 64 octets.
+#[test]
+fn a_program_without_a_name_is_refused() {
+    let read = |name: &str, is_router| {
+        let (version, name) = (1, name.into());
+        let said = match is_router {
+            true => Said::Router { version, name },
+            false => Said::Neighbour {
+                version,
+                name,
+                peer: node(2),
+                mtu_octets: 0,
+            },
+        };
+        let mut out = Vec::new();
+        said.put(&mut out);
+        Said::read(&out[4..])
+    };
+    for is_router in [true, false] {
+        assert_eq!(read("", is_router), Err(WireError::Nameless));
+        assert!(read("x", is_router).is_ok());
+        assert!(read(&"x".repeat(64), is_router).is_ok());
+        assert!(read(&"x".repeat(65), is_router).is_err());
+    }
+}
+
 /// The octets of docs/external.md.
 #[test]
 fn messages_have_the_octets_of_the_document() {
