@@ -390,6 +390,9 @@ pub enum OperatorRefusal {
     /// A link like this one needs an address.
     #[error("a link like '{0}' needs an address")]
     NoAddress(String),
+    /// A peer has one tunnel.
+    #[error("there is a tunnel to {0} already")]
+    TunnelExists(NodeId),
     /// A beacon told of the link's neighbour.
     #[error("link '{0}' is to a neighbour that was found: it goes when the neighbour does")]
     LinkFound(String),
@@ -467,11 +470,6 @@ pub enum Occurrence {
         octets: u64,
         /// Time from its beginning to its acknowledgment, nanoseconds: a `Duration` has twice the octets.
         took_ns: u64,
-    },
-    /// An administrative record for this node came that nothing here reads.
-    RecordUnread {
-        /// The bundle that it is in.
-        id: BundleId,
     },
     /// An application has confirmed a bundle.
     Delivered {
@@ -596,6 +594,11 @@ pub enum Occurrence {
     NeighbourLost {
         /// The neighbour.
         node: NodeId,
+    },
+    /// An administrative record for this node came that nothing here reads.
+    RecordUnread {
+        /// The bundle that it is in.
+        id: BundleId,
     },
 }
 

@@ -73,6 +73,10 @@ impl From<OperatorRefusal> for Refusal {
                 StatusCode::CONFLICT,
                 "take it out of the node file; `dhow link down` takes it down",
             ),
+            OperatorRefusal::TunnelExists(_) => (
+                StatusCode::CONFLICT,
+                "one tunnel leads to a peer: delete the other first",
+            ),
             OperatorRefusal::LinkFound(_) => {
                 (StatusCode::CONFLICT, "`dhow link down` takes it down")
             }

@@ -540,6 +540,11 @@ impl Adjacencies {
         if !config.protocol.tells_peer() && peer.is_none() {
             return Err(OperatorRefusal::NoPeer(like.to_string()));
         }
+        if let Some(peer) = peer.as_ref().filter(|_| links::is_tunnel(&config))
+            && self.tunnel_with(peer.endpoint()).is_some()
+        {
+            return Err(OperatorRefusal::TunnelExists(peer.clone()));
+        }
         config.name = name;
         config.policy.peer = peer;
         config.enabled = Enabled::Yes;

@@ -42,8 +42,8 @@ pub enum WireError {
     /// A program is a router, or leads to a neighbour.
     #[error("'{0}' is no part that a program can take")]
     Part(String),
-    /// A program gives itself no name.
-    #[error("a name has 1 to {NAME_OCTETS_MAX} octets")]
+    /// A program gives itself no name, or one that cannot be shown.
+    #[error("a name has 1 to {NAME_OCTETS_MAX} octets, and no control character")]
     Nameless,
     /// A text that is to be a node ID is none.
     #[error("'{0}' is no node ID")]
@@ -503,7 +503,7 @@ impl Fields<'_, '_> {
 
     fn name(&mut self) -> Result<String, WireError> {
         let name = self.text(NAME_OCTETS_MAX)?;
-        match name.is_empty() {
+        match name.is_empty() || name.contains(char::is_control) {
             true => Err(WireError::Nameless),
             false => Ok(name),
         }
