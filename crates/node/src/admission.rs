@@ -176,8 +176,8 @@ impl Node {
         };
         let key = self.held.bundles_mut().insert(entry);
         self.take_custody(key, header);
-        if let Some(permits) = header.permits()
-            && self.forwarding.counts_copies(&header.primary.destination)
+        if self.forwarding.counts_copies(&header.primary.destination)
+            && let Some(permits) = header.permits()
         {
             self.held.set_permits(key, permits);
         }

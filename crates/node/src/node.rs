@@ -338,9 +338,23 @@ impl Node {
         let programs = self.forwarding.externals_due();
         let routers = self.forwarding.routers_due();
         let discovery = self.discovery.poll_timeout();
-        let own = [held, timeout, adjacencies, reports, perf, custody];
-        let asked = [programs, routers, discovery];
-        own.into_iter().chain(asked).flatten().min()
+        let mut first = held;
+        for at in [
+            timeout,
+            adjacencies,
+            reports,
+            perf,
+            custody,
+            programs,
+            routers,
+            discovery,
+        ] {
+            first = match (first, at) {
+                (Some(first), Some(at)) => Some(first.min(at)),
+                (first, at) => first.or(at),
+            };
+        }
+        first
     }
 
     fn handle_store(&mut self, now: Now, event: StoreEvent) {

@@ -280,9 +280,13 @@ impl Peers {
     }
 
     /// A bundle is held no more.
-    pub(super) fn remove_bundle(&mut self, key: BundleKey) {
+    pub(super) fn remove_bundle(&mut self, now: Instant, key: BundleKey) {
+        if self.transmissions.is_empty() && self.timeouts.is_empty() {
+            return;
+        }
         self.forget(key);
         self.timeouts.remove(&key);
+        self.let_go(now, key);
     }
 
     /// Whether a signal for a bundle is waited for.

@@ -266,8 +266,7 @@ impl Custody {
     /// The custodian before hears of what it is owed all the same.
     pub fn handle_removed(&mut self, now: Instant, key: BundleKey) {
         self.bundles.remove(key);
-        self.peers.remove_bundle(key);
-        self.peers.let_go(now, key);
+        self.peers.remove_bundle(now, key);
     }
 
     /// The state of custody of a bundle.

@@ -36,7 +36,12 @@ impl Held {
     /// A bundle is held no longer: nobody waits for a signal about it, and nobody copies it.
     pub(crate) fn let_go(&mut self, now: Now, key: BundleKey) {
         self.custody.removed(now.monotonic, key);
-        self.permits.remove(&key);
-        self.depths.remove(&key);
+        // Mostly there are none, and each bundle comes by here.
+        if !self.permits.is_empty() {
+            self.permits.remove(&key);
+        }
+        if !self.depths.is_empty() {
+            self.depths.remove(&key);
+        }
     }
 }
