@@ -100,10 +100,14 @@ class Bibe(Exchange):
 
     def test_a_tunnel_is_added_to_a_running_node(self) -> None:
         self.sender.settings.routes = [("ipn:3.0", "receiver")]
+        self.sender.settings.links[-1] = tunnel("ipn:9.0")
         self.start()
         refused = self.sender.run("link", "add", "direct", "--like", "receiver")
         self.assertEqual(refused.returncode, 1, refused.stdout)
         self.assertIn("needs an address", refused.stderr)
+        refused = self.sender.run("link", "add", "second", "--like", "tunnel", "--peer", "ipn:9.0")
+        self.assertEqual(refused.returncode, 1, refused.stdout)
+        self.assertIn("there is a tunnel to ipn:9.0 already", refused.stderr)
         added = self.sender.run("link", "add", "other", "--like", "tunnel", "--peer", "ipn:3.0")
         self.assertEqual(added.returncode, 0, added.stderr)
         self.assertEqual(self.sender.run("route", "add", "ipn:3.*", "--via", "other").returncode, 0)
