@@ -22,6 +22,7 @@ class Dtn7(Peer):
     node_number = 23
     reading = "lenient"
     transfer_max = 64_000
+    resume = False
 
     def start(self) -> None:
         self.commands = installation.dtn7()

@@ -31,6 +31,7 @@ class Peer(ABC):
     protocol = "tcpcl"  # of the link to it
     send_options: tuple[str, ...] = ()  # of `dhow send`
     strip_checksum = False  # whether dhow must leave out the checksums of payload blocks
+    resume = True  # whether it takes sessions with extensions that it does not know (RFC 9174 4.8)
     transfer_max: int | None = None  # largest transfer that it announces, octets, where it cannot join fragments
 
     def __init__(self, crew: Crew, dhow: Path, directory: Path) -> None:
@@ -50,7 +51,7 @@ class Peer(ABC):
     def needs(cls) -> list[str]:
         """Settings that dhow needs of its link and listener for this peer."""
         lenient = [f'reading = "{cls.reading}"'] if cls.reading != "strict" else []
-        return lenient + (["strip_checksum = true"] if cls.strip_checksum else [])
+        return lenient + (["strip_checksum = true"] if cls.strip_checksum else []) + ([] if cls.resume else ["resume = false"])
 
     @property
     def destination(self) -> str:

@@ -5,6 +5,7 @@ use std::io::{self, IoSlice, Read};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -28,6 +29,10 @@ const PROCESS_ID_OCTETS: u64 = 20;
 
 /// Digits of the one that is written there.
 const PROCESS_ID_DIGITS: usize = 10;
+
+/// Times that a lock which somebody has is tried, and the time between two.
+const LOCK_TRIES: u32 = 25;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Permissions of a store's directory and files: other people's bundles are nobody else's to read.
 const DIRECTORY_MODE: u32 = 0o700;
@@ -74,6 +79,18 @@ pub struct FileDisk {
     is_indirect: AtomicBool,
     history: History,
     _lock: File,
+}
+
+/// Takes a lock. A process that somebody else is starting shares all locks until it runs its program, and a node that ends has it a moment
+/// longer than its sockets: half a second is waited for both.
+fn try_lock(lock: &File) -> Result<(), TryLockError> {
+    for _ in 1..LOCK_TRIES {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            done => return done,
+        }
+    }
+    lock.try_lock()
 }
 
 impl FileDisk {
@@ -163,7 +180,7 @@ impl FileDisk {
             .mode(FILE_MODE)
             .open(&path)
             .map_err(system)?;
-        match lock.try_lock() {
+        match try_lock(&lock) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
