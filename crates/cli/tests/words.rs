@@ -22,6 +22,8 @@ const COMMANDS: &[&[&str]] = &[
     &["node", "run"],
     &["send"],
     &["recv"],
+    &["outbox"],
+    &["inbox"],
     &["ping"],
     &["perf"],
     &["trace"],

@@ -6,6 +6,7 @@ pub mod channel;
 pub mod collect;
 pub mod completions;
 pub mod contacts;
+pub mod inbox;
 pub mod iperf;
 pub mod lab;
 pub mod links;
@@ -14,6 +15,7 @@ pub mod neighbours;
 pub mod node;
 pub mod otg;
 pub mod otr;
+pub mod outbox;
 pub mod perf;
 pub mod ping;
 pub mod recv;
@@ -39,6 +41,8 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Node(command) => command.run(&common),
         Command::Send(command) => command.run(&common),
         Command::Recv(command) => command.run(&common),
+        Command::Outbox(command) => command.run(&common),
+        Command::Inbox(command) => command.run(&common),
         Command::Ping(command) => command.run(&common),
         Command::Perf(command) => command.run(&common),
         Command::Trace(command) => command.run(&common),
