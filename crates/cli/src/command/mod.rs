@@ -24,6 +24,7 @@ pub mod routes;
 pub mod send;
 pub mod sim;
 pub mod status;
+pub mod stream;
 pub mod trace;
 
 use crate::arguments::{Arguments, Command};
@@ -43,6 +44,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Recv(command) => command.run(&common),
         Command::Outbox(command) => command.run(&common),
         Command::Inbox(command) => command.run(&common),
+        Command::Stream(command) => command.run(&common),
         Command::Ping(command) => command.run(&common),
         Command::Perf(command) => command.run(&common),
         Command::Trace(command) => command.run(&common),
