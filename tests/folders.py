@@ -167,8 +167,8 @@ class Pair:
         return time.monotonic() - begun
 
     def storm(self, dice: random.Random, rounds: int, gardener: Gardener) -> None:
-        """Changes the folder while the link is cut and both commands and the receiving node are killed."""
-        disasters = ["link", "outbox", "inbox", "node"] * -(-rounds // 4)
+        """Changes the folder while the link is cut and both commands and both nodes are killed."""
+        disasters = ["link", "outbox", "inbox", "receiver", "sender"] * -(-rounds // 5)
         dice.shuffle(disasters)
         for disaster in disasters[:rounds]:
             for _ in range(dice.randint(3, 12)):
@@ -189,9 +189,10 @@ class Pair:
                 self.kill(self.inbox)
                 self.receive("--quiet")
             else:
-                self.receiver.kill()
+                node = self.receiver if disaster == "receiver" else self.sender
+                node.kill()
                 time.sleep(dice.random() * 0.1)
-                self.receiver.start()
+                node.start()
 
 
 def text(value: str) -> bytes:
@@ -377,7 +378,7 @@ class Folders(Workplace):
             gardener.write()
         self.pair.send("--delete", "--quiet")
         self.pair.receive("--quiet")
-        self.pair.storm(dice, 12, gardener)
+        self.pair.storm(dice, 15, gardener)
         self.pair.until_equal()
         self.assertEqual(tree(self.pair.origin), tree(self.pair.mirror))
         assert self.pair.outbox and self.pair.inbox
