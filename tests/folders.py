@@ -31,7 +31,7 @@ PATIENCE_S = 60.0
 # Sizes: (share of the files, smallest, largest) in octets.
 SIZES = [(0.05, 0, 0), (0.80, 1, 20_000), (0.14, 20_000, 300_000), (0.01, 4_000_000, 5_000_000)]
 
-# What happens to a folder in a storm, and how often.
+# Changes of a folder in a storm, and how often each is made.
 ACTIONS = {"write": 5, "change": 6, "rename": 4, "permit": 2, "remove": 3, "exchange": 1}
 
 
@@ -361,7 +361,7 @@ class Folders(Workplace):
         (pair.origin / "small").write_bytes(b"small")
         pair.send()
         inbox = pair.receive()
-        # What has room comes meanwhile.
+        # A file for which there is room comes meanwhile.
         self.assertEqual(self.events(inbox, 1), [("received", "small")])
         log = self.receiver.directory / "commands.log"
         self.until(lambda: "cannot write what was received: No space left on device" in log.read_text())

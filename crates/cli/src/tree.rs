@@ -21,7 +21,7 @@ pub struct Tree {
     root: OwnedFd,
 }
 
-/// What a path leads to.
+/// The thing that a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A regular file.
@@ -34,7 +34,7 @@ pub enum Entry {
     Special,
 }
 
-/// Whatever changes of a file when its octets, its time of modification or its permissions do.
+/// The properties of a file of which one changes when its octets, its time of modification or its permissions do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Its size.
@@ -146,7 +146,7 @@ impl Tree {
         Ok(Some(directory))
     }
 
-    /// What a path leads to; `None` where nothing is.
+    /// The entry that a path leads to; `None` where nothing is.
     pub fn entry(&self, path: &RelativePath) -> Result<Option<Entry>, Obstacle> {
         match self.parent(path, Missing::Leave)? {
             Some(parent) => Ok(entry(parent.as_fd(), path.last())?),
@@ -170,7 +170,7 @@ impl Tree {
     }
 }
 
-/// What a name in a directory leads to.
+/// The entry that a name in a directory leads to.
 pub fn entry(directory: BorrowedFd<'_>, name: &str) -> Result<Option<Entry>, Errno> {
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(Entry::of(&stat))),

@@ -25,7 +25,7 @@ pub struct Arrival {
     pub delay_ms: Option<u64>,
     /// Octets of the file in it.
     pub octets: u64,
-    /// What is to become of it, and then what has.
+    /// Its fate: the intended one, and after the changes were made the real one.
     pub fate: Fate,
     /// Its payload, or the file in it, once written.
     pub file: Option<Arrived>,
@@ -33,7 +33,7 @@ pub struct Arrival {
     pub kept: Option<PathBuf>,
 }
 
-/// What becomes of a bundle.
+/// The fate of a bundle.
 #[derive(Debug)]
 pub enum Fate {
     /// The change is made.

@@ -24,7 +24,7 @@ pub struct Folder {
     changed: BTreeMap<String, OwnedFd>,
 }
 
-/// What became of a change.
+/// The outcome of a change that could be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
     /// It was made.
@@ -220,7 +220,7 @@ impl Folder {
             self.unlink(&path)?;
             self.ledger.put_gone(header.folder, &path)?;
         }
-        // What is deeper sorts behind what it is in.
+        // A directory sorts before those within it.
         directories.sort_unstable();
         directories.dedup();
         for directory in directories.iter().rev() {

@@ -123,7 +123,7 @@ impl Arrived {
 impl Drop for Arrived {
     fn drop(&mut self) {
         if !self.has_place {
-            // What is left goes at the next start.
+            // A file that is left here goes at the next start.
             let _ = rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty());
         }
     }

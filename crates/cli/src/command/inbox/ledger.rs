@@ -54,12 +54,12 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// What is written from now on is durable with [`commit`](Self::commit), all of it or nothing.
+    /// Changes written from now on are durable with [`commit`](Self::commit), all of them or none.
     pub fn begin(&self) -> Result<(), Error> {
         self.connection.execute_batch("BEGIN IMMEDIATE")
     }
 
-    /// Makes durable what was written.
+    /// Makes the changes durable that were written.
     pub fn commit(&mut self) -> Result<(), Error> {
         self.commits += 1;
         if self.commits >= COMMITS {
@@ -69,10 +69,10 @@ impl Ledger {
         self.connection.execute_batch("COMMIT")
     }
 
-    /// Forgets what was written; where nothing was begun, nothing happens.
+    /// Forgets the changes that were written; nothing happens where nothing was begun.
     pub fn roll_back(&self) {
         if !self.connection.is_autocommit() {
-            // What cannot be rolled back is not committed either.
+            // A transaction that cannot be rolled back is not committed either.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
     }

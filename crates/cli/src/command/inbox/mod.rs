@@ -133,7 +133,7 @@ impl Place {
             Failure::refused(format!("cannot open {}: {error}", path.display()))
         })?;
         let own = tree.within(OWN).map_err(fail)?;
-        // Whoever has the database has the other files too.
+        // The lock of the database stands for the other files too.
         let ledger = Ledger::open(&path.join(OWN).join("state.db"))?;
         let directory = |name: &str| {
             let directory = own.within(name).map_err(fail)?;

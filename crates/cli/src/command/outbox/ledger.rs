@@ -131,7 +131,7 @@ impl Ledger {
         }
         self.write(changes).map_err(|error| {
             if !self.connection.is_autocommit() {
-                // What cannot be rolled back is not committed either.
+                // A transaction that cannot be rolled back is not committed either.
                 let _ = self.connection.execute_batch("ROLLBACK");
             }
             unwritten(&error)

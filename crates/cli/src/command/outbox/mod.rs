@@ -29,7 +29,7 @@ use crate::tree::Tree;
 
 /// Send the files of a folder as they change
 ///
-/// Each new or changed file below the folder is sent as one bundle to an endpoint where `dhow inbox` writes it into another folder: names, octets, times of modification and permissions. What the node has is written down, so that after a restart nothing is sent twice and nothing is forgotten. With --json, a line for each change that the node has: event (sent or removed), path, octets, sha256, sequence, source, creation [time, sequence]. Goes on when the node restarts. Runs until Ctrl-C, or with --once until all is sent.
+/// Each new or changed file below the folder is sent as one bundle to an endpoint where `dhow inbox` writes it into another folder: names, octets, times of modification and permissions. Files that the node has are written down, so that after a restart nothing is sent twice and nothing is forgotten. With --json, a line for each change that the node has: event (sent or removed), path, octets, sha256, sequence, source, creation [time, sequence]. Goes on when the node restarts. Runs until Ctrl-C, or with --once until all is sent.
 #[derive(Args, Debug)]
 pub struct Outbox {
     /// The folder

@@ -19,7 +19,7 @@ const PIECE_OCTETS: usize = 256 * 1024;
 /// A file as it will be sent.
 #[derive(Debug)]
 pub struct Reading {
-    /// What will be written down of it.
+    /// Its state and its digest, for the ledger.
     pub sent: Sent,
     /// Its octets.
     pub content: Content,

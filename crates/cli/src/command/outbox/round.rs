@@ -131,6 +131,10 @@ impl<'a> Round<'a> {
         loop {
             let looked = Instant::now();
             let due = self.look()?;
+            // Of a processor's time looks take no more than half.
+            let interval = (self.outbox.interval)
+                .max(INTERVAL_MIN)
+                .max(looked.elapsed() * 2);
             let is_all = due.files.is_empty() && due.removed.is_empty() && due.waiting == 0;
             if self.outbox.once {
                 if is_all {
@@ -139,7 +143,6 @@ impl<'a> Round<'a> {
                 self.judge(due.waiting)?;
             }
             self.send(due)?;
-            let interval = self.outbox.interval.max(INTERVAL_MIN);
             while looked.elapsed() < interval && !interrupt::is_requested() {
                 thread::sleep(LOOK.min(interval.saturating_sub(looked.elapsed())));
             }
@@ -260,7 +263,7 @@ impl<'a> Round<'a> {
             return self.write_down(Writing::WhenDue);
         }
         if let Content::File(_) = reading.content {
-            // Where the file changes meanwhile, the connection is given up with what is not answered.
+            // If the file changes meanwhile, the connection is given up, with all changes that are not answered.
             self.drain(Writing::WhenDue)?;
         }
         self.tell(path, Some(reading.sent), Some(reading.content))

@@ -16,7 +16,7 @@ const FILES_MAX: usize = 1_000_000;
 /// Names that are skipped and told of, at most.
 pub const SKIPPED_MAX: usize = 1_000;
 
-/// What a look at a folder found.
+/// The findings of a look at a folder.
 #[derive(Debug, Default)]
 pub struct Scan {
     /// Its files.

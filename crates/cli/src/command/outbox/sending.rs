@@ -1,4 +1,4 @@
-//! A connection that sends changes, made anew when the node has been away. What was not answered counts as not sent.
+//! A connection that sends changes, made anew when the node has been away. A change without an answer counts as not sent.
 
 use std::collections::VecDeque;
 use std::io::Read as _;
@@ -32,7 +32,7 @@ pub struct Told {
 /// A change, and the node's answer to it.
 pub type Answered = (Told, Result<Created, Refusal>);
 
-/// What became of a change that was to be sent.
+/// The outcome of sending a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The node will answer.

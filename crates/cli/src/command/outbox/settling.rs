@@ -20,7 +20,7 @@ pub struct Settling {
     seen: BTreeMap<RelativePath, Seen>,
 }
 
-/// What is done about files that are gone.
+/// The treatment of files that are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removals {
     /// They are told of.

@@ -11,7 +11,7 @@ use crate::arguments::Common;
 use crate::digest::hexadecimal;
 use crate::failure::{Ending, Failure};
 
-/// What to do with a stream.
+/// The commands for streams.
 #[derive(Debug, Subcommand)]
 pub enum Stream {
     Send(send::Send),

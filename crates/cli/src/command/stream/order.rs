@@ -8,7 +8,7 @@ const HELD: usize = 512;
 /// Octets held, at most.
 const HELD_OCTETS: usize = 64 << 20;
 
-/// Chunks of one stream, each with something of the caller's that stands for it.
+/// Chunks of one stream, each with a token of the caller's.
 #[derive(Debug)]
 pub struct Order<T> {
     next: u64,
@@ -16,7 +16,7 @@ pub struct Order<T> {
     octets: usize,
 }
 
-/// What became of chunks; the caller confirms or declines what stands for them.
+/// The outcome of placing a chunk, with the tokens of chunks that the caller is to confirm or decline.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Placed<T> {
     /// It came before.
@@ -76,6 +76,11 @@ impl<T> Order<T> {
         Some((chunk, token))
     }
 
+    /// The number of the first chunk that is held.
+    pub fn first_held(&self) -> Option<u64> {
+        self.held.first_key_value().map(|(number, _)| *number)
+    }
+
     /// Forgets all chunks that are held: they come again.
     pub fn forget(&mut self) {
         self.held.clear();
@@ -87,7 +92,7 @@ impl<T> Order<T> {
 mod tests {
     use super::*;
 
-    /// What is given out.
+    /// The tokens of all chunks that are given out.
     fn drain(order: &mut Order<u64>) -> Vec<u64> {
         std::iter::from_fn(|| order.poll().map(|(_, token)| token)).collect()
     }
@@ -113,6 +118,7 @@ mod tests {
         for number in 1..=bound {
             assert_eq!(order.place(number, vec![], number), Placed::Held(vec![]));
         }
+        assert_eq!(order.first_held(), Some(1));
         let late = order.place(bound + 1, vec![], 99_999);
         assert_eq!(late, Placed::Declined(99_999));
         order.held.remove(&5);

@@ -211,7 +211,7 @@ impl Reception<'_> {
         Ok(ChunkPlace::Within)
     }
 
-    /// Says when the node goes away and when it is back. What was held comes again then.
+    /// Says when the node goes away and when it is back. Chunks that were held come again then.
     fn watch(&mut self) {
         let is_away = self.subscription.is_away();
         if is_away {
@@ -240,10 +240,10 @@ impl Reception<'_> {
         }
     }
 
-    /// How the stream goes on another time.
+    /// Words on going on with the stream another time; without the chunks before those that are here, where some are missing.
     fn again(&self) -> Option<String> {
         let stream = shown(self.stream?);
-        let next = self.order.next();
+        let next = self.order.first_held().unwrap_or(self.order.next());
         Some(format!("it goes on with --stream {stream} --next {next}"))
     }
 

@@ -186,7 +186,7 @@ fn finish(
     })
 }
 
-/// What the node has of a stream.
+/// The part of a stream that the node has.
 #[derive(Debug)]
 struct Tally {
     begun: Instant,
