@@ -91,10 +91,11 @@ impl Folder {
     /// True when this change, or a newer one of its path, was made before.
     pub fn is_stale(&self, header: &Header) -> Result<bool, ledger::Error> {
         let known = self.ledger.known(header.folder, &header.path)?;
-        if known.is_some_and(|known| known.sequence >= header.sequence) {
-            return Ok(true);
-        }
-        // A file that its outbox had later where this one has a directory.
+        Ok(known.is_some_and(|known| known.sequence >= header.sequence))
+    }
+
+    /// True when the outbox had a file later where this one has a directory.
+    fn is_outdated(&self, header: &Header) -> Result<bool, ledger::Error> {
         for directory in header.path.directories() {
             let known = self.ledger.known(header.folder, &directory)?;
             if known.is_some_and(|it| it.file.is_some() && it.sequence > header.sequence) {
@@ -129,6 +130,10 @@ impl Folder {
         if self.is_stale(header)? {
             return Ok(Made::Stale);
         }
+        let is_file = matches!(header.change, Change::File(_));
+        if is_file && self.is_outdated(header)? {
+            return self.pass_over(header);
+        }
         let made = match (&header.change, arrived) {
             (Change::Removed, _) => {
                 self.remove(header)?;
@@ -136,7 +141,7 @@ impl Folder {
             }
             (Change::File(_), Some(arrived)) => {
                 if !self.place(header, arrived)? {
-                    return Ok(Made::Stale);
+                    return self.pass_over(header);
                 }
                 Made::New
             }
@@ -147,6 +152,15 @@ impl Folder {
         };
         self.ledger.put(header)?;
         Ok(made)
+    }
+
+    /// Leaves out a file that has had to make room already: it is known as one that is gone.
+    fn pass_over(&self, header: &Header) -> Result<Made, Unmade> {
+        self.ledger.put(&Header {
+            change: Change::Removed,
+            ..header.clone()
+        })?;
+        Ok(Made::Stale)
     }
 
     /// Changes that are made from now on are known with [`settle`](Self::settle).
@@ -300,6 +314,7 @@ mod tests {
     use std::path::Path;
 
     use dhow_client::folder::{FileTime, FolderId};
+    use proptest::prelude::*;
 
     use super::super::incoming::Incoming;
     use super::*;
@@ -432,6 +447,72 @@ mod tests {
             place.make(1, sequence, path, Some(&sequence.to_string()));
         }
         assert_eq!(place.files(), ["a/", "a/b/", "a/b/c=2", "a/d=3"]);
+    }
+
+    /// A removal and its file, both late, behind a file that was where their directory was.
+    #[test]
+    fn a_late_removal_is_known_once_its_directory_may_be_there_again() {
+        let mut place = Place::new();
+        assert_eq!(place.make(1, 5, "a", Some("later")), "new");
+        assert_eq!(place.make(1, 2, "a/b", None), "new", "and is known");
+        assert_eq!(place.make(1, 3, "a/c", Some("old")), "stale");
+        assert_eq!(place.make(1, 7, "a", None), "new");
+        assert_eq!(place.make(1, 1, "a/b", Some("old")), "stale");
+        assert_eq!(place.make(1, 3, "a/c", Some("old")), "stale");
+        assert_eq!(place.files(), Vec::<String>::new());
+    }
+
+    /// Paths of which some lead through others.
+    const PATHS: [&str; 6] = ["a", "a/b", "a/b/c", "a/d", "e", "e/f"];
+
+    /// The changes that an outbox tells while files are written and removed, and the files that it has in the end.
+    fn history(
+        steps: &[(usize, bool)],
+    ) -> (Vec<(&'static str, bool)>, BTreeMap<&'static str, usize>) {
+        let (mut told, mut files) = (Vec::new(), BTreeMap::new());
+        for (path, is_written) in steps {
+            let path = PATHS[*path];
+            let is_within = |one: &str, other: &str| one.starts_with(&format!("{other}/"));
+            let mut gone: Vec<&str> = Vec::new();
+            if *is_written {
+                let in_the_way = |it: &&&str| is_within(it, path) || is_within(path, it);
+                gone.extend(files.keys().filter(in_the_way).copied());
+                files.insert(path, told.len());
+                told.push((path, true));
+            } else if files.contains_key(path) {
+                gone.push(path);
+            }
+            for path in gone {
+                files.remove(path);
+                told.push((path, false));
+            }
+        }
+        (told, files)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        /// In whatever order bundles come, and however often, the folder is as the outbox has it in the end.
+        #[test]
+        fn all_orders_of_all_changes_lead_to_the_same_files(
+            steps in prop::collection::vec((0..PATHS.len(), prop::bool::weighted(0.7)), 1..9),
+            orders in prop::collection::vec(any::<u32>(), 40),
+        ) {
+            let (told, files) = history(&steps);
+            let mut place = Place::new();
+            // Each twice: 8 steps write 8 files and lose no more than these.
+            let mut arrivals: Vec<(u32, usize)> = orders.iter().copied().zip((0..told.len()).cycle()).take(2 * told.len()).collect();
+            arrivals.sort_unstable();
+            for (_, number) in arrivals {
+                let (path, is_file) = told[number];
+                let content = number.to_string();
+                place.make(1, u64::try_from(number).unwrap(), path, is_file.then_some(&content));
+            }
+            let found: Vec<String> = place.files().into_iter().filter(|it| !it.ends_with('/')).collect();
+            let expected: Vec<String> = files.iter().map(|(path, number)| format!("{path}={number}")).collect();
+            prop_assert_eq!(found, expected);
+        }
     }
 
     #[test]
