@@ -115,6 +115,13 @@ fn bad_usage_exits_with_2_and_says_what_is_wrong() {
         &["bundles", "--each", "0"],
         &["recv", "http://x"],
         &["recv", "ipn:4.42", "--out", "d", "--stdout"],
+        &["outbox", "d"],
+        &["outbox", "d", "ipn:4.60", "--settle", "5"],
+        &["outbox", "d", "ipn:4.60", "--count", "5"],
+        &["inbox", "ipn:4.60"],
+        &["inbox", "ipn:4.60", "d", "--from", "ipn:x"],
+        &["stream", "send", "ipn:4.61", "--chunk", "17MiB"],
+        &["stream", "receive", "ipn:4.61", "--stream", "7"],
         &["bundle", "make", "ipn:1.0", "ipn:2.42", "f", "--crc", "64"],
         &[&CHANNEL[..], &["--loss", "1.5"]].concat(),
         &[&CHANNEL[..], &["--loss-burst", "5"]].concat(),
@@ -163,6 +170,9 @@ fn what_fails_exits_with_1_and_says_what_to_do() {
         &["send", "ipn:4.42", "absent.txt", "--node", "absent.sock"],
         &["recv", "ipn:4.42", "--node", "absent.sock"],
         &["recv", "ipn:4.42", "--node", "127.0.0.1:1"],
+        &["outbox", "d", "ipn:4.60", "--node", "absent.sock"],
+        &["inbox", "ipn:4.60", "d", "--node", "absent.sock"],
+        &["stream", "receive", "ipn:4.61", "--node", "absent.sock"],
         &["node", "run", "--config", "absent.toml"],
     ] {
         let said = run_in(directory.path(), arguments);
@@ -265,6 +275,9 @@ fn completions_name_every_command() {
         for command in [
             "send",
             "recv",
+            "outbox",
+            "inbox",
+            "stream",
             "ping",
             "perf",
             "trace",

@@ -8,7 +8,7 @@ mod scan;
 mod sending;
 mod settling;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf, absolute};
 use std::time::Duration;
 
 use clap::Args;
@@ -120,15 +120,25 @@ impl Outbox {
                 "--state names a directory for what is written down of files that were sent",
             )
         };
-        std::fs::create_dir_all(directory).map_err(fail)?;
-        let [folder, own, directory] = [&self.folder, &own, directory].map(|it| it.canonicalize());
-        let (folder, directory) = (folder.map_err(fail)?, directory.map_err(fail)?);
-        if directory.starts_with(&folder) && !own.is_ok_and(|own| directory == own) {
-            return Err(Failure::usage(format!(
+        let folder = self.folder.canonicalize().map_err(fail)?;
+        let would_be_sent = |directory: &Path| {
+            directory.starts_with(&folder) && directory != folder.join(OWN).as_path()
+        };
+        let refusal = || {
+            Failure::usage(format!(
                 "the directory of --state is in {}, and would be sent",
                 self.folder.display()
             ))
-            .with_hint("name one outside the folder, or leave it out"));
+            .with_hint("name one outside the folder, or leave it out")
+        };
+        // Before it is made, as far as its name tells.
+        if self.state.is_some() && absolute(directory).is_ok_and(|it| would_be_sent(&it)) {
+            return Err(refusal());
+        }
+        std::fs::create_dir_all(directory).map_err(fail)?;
+        let directory = directory.canonicalize().map_err(fail)?;
+        if would_be_sent(&directory) {
+            return Err(refusal());
         }
         let destination = self.destination.to_string();
         let safe = |it: char| it.is_ascii_alphanumeric() || it == '.';
