@@ -151,7 +151,7 @@ impl Node {
         }
         let last = exchange.request.take();
         let mut items: Items = [SUMMARY_VECTOR, PURGE_VECTOR].into();
-        if self.forwarding.predictabilities(now).is_some() {
+        if self.forwarding.predictabilities(&self.held, now).is_some() {
             items.extend([PREDICTABILITIES, ACKNOWLEDGMENTS]);
         }
         let request = Handshake::Request(items);
@@ -176,7 +176,7 @@ impl Node {
             summary: asks(SUMMARY_VECTOR).map(|()| forwarding.summary_vector(held)),
             purge: asks(PURGE_VECTOR).map(|()| forwarding.purge_vector()),
             predictabilities: asks(PREDICTABILITIES)
-                .and_then(|()| forwarding.predictabilities(now)),
+                .and_then(|()| forwarding.predictabilities(held, now)),
             acknowledgments: asks(ACKNOWLEDGMENTS).map(|()| forwarding.acknowledgments()),
             limitations: asks(LIMITATIONS).map(|()| LIMITATION_NUMBERS.map(|it| (it, 0)).into()),
         };

@@ -43,10 +43,12 @@ impl Forwarding {
         Vec::new()
     }
 
-    /// The delivery predictabilities of the first router that has some.
-    pub(crate) fn predictabilities(&mut self, now: Now) -> Option<Table> {
+    /// The delivery predictabilities of other nodes, of the first router that has some.
+    pub(crate) fn predictabilities(&mut self, held: &Held, now: Now) -> Option<Table> {
         let mut routers = self.routers.iter_mut();
-        routers.find_map(|(_, router)| router.predictabilities(now.monotonic))
+        let mut table = routers.find_map(|(_, router)| router.predictabilities(now.monotonic))?;
+        table.retain(|node, _| !held.endpoints().is_here(node.endpoint()));
+        Some(table)
     }
 
     /// What a neighbour answers: its bundles, those that it knows to be delivered, and its predictabilities, for every router.
