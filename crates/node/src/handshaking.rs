@@ -167,8 +167,14 @@ impl Node {
         let Some(entry) = self.held.entry(key) else {
             return;
         };
+        let local = self.held.endpoints().local();
         let endpoint = |index| self.held.endpoints().id(index).clone();
-        let ends = (endpoint(entry.destination()), endpoint(entry.source()));
+        let (asked, destination) = (endpoint(entry.destination()), endpoint(entry.source()));
+        // A request to the group is answered by the node.
+        let here = routing_service(local.counterpart(peer));
+        let Some(source) = (local.owns(&asked).then_some(asked)).or(here) else {
+            return;
+        };
         let asks = |item| items.contains(&item).then_some(());
         let (held, forwarding) = (&self.held, &mut self.forwarding);
         let response = Response {
@@ -183,7 +189,7 @@ impl Node {
         let message = Handshake::Response(Box::new(response));
         let last = self.services.handshakes.exchange(peer, now.monotonic);
         let last = last.response.take();
-        let key = self.send_handshake(now, ends, &message, last);
+        let key = self.send_handshake(now, (source, destination), &message, last);
         self.services
             .handshakes
             .exchange(peer, now.monotonic)

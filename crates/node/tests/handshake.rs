@@ -26,20 +26,21 @@ use world::{Program, World};
 
 const HERE: &str = "dtn://here";
 
+const NOTHING: [Bytes; 0] = [];
+
 /// Octets of a segment of a neighbour, at most.
 const SEGMENT_OCTETS: usize = 60_000;
 
 /// A node that decides by this router about all destinations.
 fn node(router: RouterKind) -> World {
-    let mut world = World::line(1, 7, |_, config| {
+    World::line(1, 7, |_, config| {
         config.node_ids = vec!["dtn://here/".parse().unwrap()];
         config.routing = vec![Routing {
             to: "dtn:**".into(),
             router,
             copies: COPIES,
         }];
-    });
-    world
+    })
 }
 
 /// A neighbour over TCPCLv4, of which all that it hears is kept.
@@ -300,7 +301,7 @@ fn a_request_is_answered_and_asked_in_turn() {
     ibr.hear(&mut world);
     ibr.say(&mut world, REQUEST);
     let (messages, others) = ibr.heard(&mut world);
-    assert_eq!(others, [] as [Bytes; 0], "its answer is waited for");
+    assert_eq!(others, NOTHING, "its answer is waited for");
     let [answer, request] = &messages[..] else {
         panic!("{messages:?}");
     };
@@ -344,7 +345,7 @@ fn at_the_next_contact_it_is_asked_at_once_until_it_sends_adverts() {
     let sent = counters(&world).adverts_sent;
     let mut other = Peer::meet(&mut world, 3, "dtn://ibr");
     let (messages, _) = other.heard(&mut world);
-    assert_eq!(messages, [] as [Bytes; 0], "an advert is of version 7");
+    assert_eq!(messages, NOTHING, "an advert is of version 7");
     assert_eq!(counters(&world).adverts_sent, sent + 1);
 }
 
@@ -367,6 +368,29 @@ fn messages_come_and_go_once_a_second() {
 }
 
 #[test]
+fn a_notification_to_all_is_heard_and_goes_no_further() {
+    let mut world = node(RouterKind::Flood);
+    let mut ibr = Peer::meet(&mut world, 1, "dtn://ibr");
+    let mut other = Peer::meet(&mut world, 2, "dtn://other");
+    ibr.heard(&mut world);
+    other.heard(&mut world);
+    let (source, group) = ("dtn://ibr/routing", "dtn://broadcast.dtn/routing");
+    ibr.give(&mut world, source, group, &[3, 1, 3]);
+    assert_eq!(ibr.heard(&mut world).0, [OWN_REQUEST]);
+    world.pass(Duration::from_secs(1));
+    ibr.give(&mut world, source, group, REQUEST);
+    let (messages, _) = ibr.heard(&mut world);
+    let [answer, _] = &messages[..] else {
+        panic!("{messages:?}");
+    };
+    assert_eq!(items(answer).len(), 3, "it comes from this node's endpoint");
+    world.pass(Duration::from_secs(5));
+    assert_eq!(other.hear(&mut world), []);
+    let (stored, _) = world.machines[0].node.as_ref().unwrap().stored();
+    assert_eq!(stored, 0);
+}
+
+#[test]
 fn a_filter_of_ones_costs_its_sender_copies_and_nobody_else() {
     let mut world = node(RouterKind::Flood);
     let mut source = Peer::meet(&mut world, 1, "dtn://source");
@@ -378,10 +402,10 @@ fn a_filter_of_ones_costs_its_sender_copies_and_nobody_else() {
     liar.say(&mut world, &response(&ones, &[(2, purge)]));
     honest.say(&mut world, &response(&[0], &[]));
     assert_eq!(counters(&world).adverts_taken, 2);
-    assert_eq!(liar.heard(&mut world).1, [] as [Bytes; 0]);
+    assert_eq!(liar.heard(&mut world).1, NOTHING);
     assert_eq!(honest.heard(&mut world).1, [&b"one"[..]]);
     world.pass(Duration::from_secs(10));
-    assert_eq!(liar.heard(&mut world).1, [] as [Bytes; 0]);
+    assert_eq!(liar.heard(&mut world).1, NOTHING);
     source.hear(&mut world);
     let (stored, _) = world.machines[0].node.as_ref().unwrap().stored();
     assert_eq!(stored, 1, "the node keeps its own");
@@ -397,7 +421,7 @@ fn a_message_of_another_node_or_version_is_none() {
     ibr.give(&mut world, "dtn://ibr/app", &routing, REQUEST);
     ibr.say(&mut world, &[1, 2, 1]);
     ibr.say(&mut world, &[0x78, 0x9c, 0x63, 0x60]);
-    assert_eq!(ibr.heard(&mut world).0, [] as [Bytes; 0]);
+    assert_eq!(ibr.heard(&mut world).0, NOTHING);
     assert_eq!(counters(&world).adverts_refused, 4);
     let (stored, _) = world.machines[0].node.as_ref().unwrap().stored();
     assert_eq!(stored, 0);
@@ -424,7 +448,7 @@ fn tables_of_prophet_lead_bundles_both_ways() {
     let mut ibr = Peer::meet(&mut world, 2, "dtn://ibr");
     ibr.say(&mut world, &[1, 5, 1, 2, 3, 4, 5]);
     let (messages, others) = ibr.heard(&mut world);
-    assert_eq!(others, [] as [Bytes; 0]);
+    assert_eq!(others, NOTHING);
     let [answer, request] = &messages[..] else {
         panic!("{messages:?}");
     };
