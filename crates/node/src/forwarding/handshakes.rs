@@ -77,8 +77,7 @@ impl Forwarding {
             if let Some(table) = &response.predictabilities {
                 router.handle_predictabilities(now.monotonic, peer, table);
             }
-            // A seam: of what is delivered this neighbour needs no copy, and nothing more follows from it. A router that keeps
-            // acknowledgments is given `is_delivered` here.
+            router.handle_delivered(now.monotonic, peer, &is_delivered);
             router.handle_known(now.monotonic, peer, &is_known);
         }
     }
