@@ -45,6 +45,8 @@ mod finding;
 mod forwarded;
 mod forwarding;
 mod fragmentation;
+mod handshake;
+mod handshaking;
 mod held;
 mod inspection;
 #[cfg(any(test, feature = "testing"))]
@@ -83,6 +85,9 @@ mod transmission;
 mod tunnels;
 pub mod view;
 
+#[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
+pub use handshake::oracle as handshake_oracle;
 pub use node::Node;
 pub use reservation::exchange_octets;
 #[doc(hidden)]
