@@ -14,6 +14,7 @@ use crate::held::bundles::Removal;
 use crate::held::retention::{State, Trigger};
 use crate::local::routing_service;
 use crate::node::{Node, Stage};
+use crate::routing::acknowledgments;
 use crate::sending::PendingRead;
 
 /// The version of the payload.
@@ -28,8 +29,11 @@ const LIFETIME_MS: u64 = 60_000;
 /// An advert is for the neighbour alone.
 const HOP_LIMIT: u8 = 1;
 
-/// The time between two adverts to, or of, one neighbour, at least.
+/// The time between two adverts of one name to, or of, one neighbour, at least.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Adverts of a neighbour that are read in that time, at most, whatever their names.
+const READ_BOUND: u8 = 8;
 
 /// Octets of the name of a router, at most.
 const NAME_OCTETS: u64 = 64;
@@ -44,8 +48,17 @@ pub(crate) struct Adverts {
 }
 
 /// Those of one neighbour.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Exchange {
+    /// By the name under which they go.
+    subjects: BTreeMap<String, Subject>,
+    /// Those that were read since this time, whatever their names.
+    read: Option<(Instant, u8)>,
+}
+
+/// Those of one name.
+#[derive(Clone, Copy, Debug, Default)]
+struct Subject {
     sent: Option<Instant>,
     /// The last one to it, as long as no other bundle has its key.
     last: Option<BundleKey>,
@@ -54,9 +67,9 @@ struct Exchange {
 
 impl Exchange {
     fn is_recent(&self, now: Instant) -> bool {
-        [self.sent, self.heard]
-            .into_iter()
-            .any(|it| !is_over(it, now))
+        let times = self.subjects.values().flat_map(|it| [it.sent, it.heard]);
+        let read = self.read.map(|(at, _)| at);
+        times.chain([read]).any(|it| !is_over(it, now))
     }
 }
 
@@ -73,21 +86,38 @@ impl Adverts {
         self.peers.entry(peer.clone()).or_default()
     }
 
-    /// Whether a neighbour may be told something now; if so, it is, and this was the last advert to it.
-    fn may_say(&mut self, peer: &NodeId, now: Instant) -> Option<Option<BundleKey>> {
+    fn subject(&mut self, peer: &NodeId, name: &str, now: Instant) -> &mut Subject {
         let exchange = self.exchange(peer, now);
-        is_over(exchange.sent, now).then(|| {
-            exchange.sent = Some(now);
-            exchange.last.take()
+        exchange.subjects.entry(name.into()).or_default()
+    }
+
+    /// Whether a neighbour may be told something now; if so, it is, and this was the last advert of that name to it.
+    fn may_say(&mut self, peer: &NodeId, name: &str, now: Instant) -> Option<Option<BundleKey>> {
+        let subject = self.subject(peer, name, now);
+        is_over(subject.sent, now).then(|| {
+            subject.sent = Some(now);
+            subject.last.take()
         })
     }
 
-    /// Whether a neighbour may be heard now; if so, it is.
-    fn may_hear(&mut self, peer: &NodeId, now: Instant) -> bool {
+    /// Whether what a neighbour says may be read now; if so, it is.
+    fn may_read(&mut self, peer: &NodeId, now: Instant) -> bool {
         let exchange = self.exchange(peer, now);
-        let may = is_over(exchange.heard, now);
+        let (since, count) = exchange
+            .read
+            .filter(|(since, _)| !is_over(Some(*since), now))
+            .unwrap_or((now, 0));
+        let may = count < READ_BOUND;
+        exchange.read = Some((since, count + u8::from(may)));
+        may
+    }
+
+    /// Whether a neighbour may be heard now on a subject that this node knows; if so, it is.
+    fn may_hear(&mut self, peer: &NodeId, name: &str, now: Instant) -> bool {
+        let subject = self.subject(peer, name, now);
+        let may = is_over(subject.heard, now);
         if may {
-            exchange.heard = Some(now);
+            subject.heard = Some(now);
         }
         may
     }
@@ -117,7 +147,7 @@ impl Node {
         else {
             return;
         };
-        let Some(last) = self.services.adverts.may_say(peer, now.monotonic) else {
+        let Some(last) = self.services.adverts.may_say(peer, router, now.monotonic) else {
             return;
         };
         if let Some(last) = last.filter(|&last| self.waits_for(last, &destination)) {
@@ -135,7 +165,8 @@ impl Node {
             return;
         };
         self.outbox.counters.adverts_sent += 1;
-        self.services.adverts.exchange(peer, now.monotonic).last = Some(key);
+        let subject = self.services.adverts.subject(peer, router, now.monotonic);
+        subject.last = Some(key);
         self.forwarding.leave_before_sync(
             &mut self.held,
             &mut self.adjacencies,
@@ -171,11 +202,11 @@ impl Node {
             return;
         }
         let extents = self.held.payload_start(key, ADVERT_OCTETS + 1);
-        let may_be_heard = !extents.is_empty()
+        let may_be_read = !extents.is_empty()
             && self
                 .advertiser(key)
-                .is_some_and(|peer| self.services.adverts.may_hear(&peer, now.monotonic));
-        if !may_be_heard {
+                .is_some_and(|peer| self.services.adverts.may_read(&peer, now.monotonic));
+        if !may_be_read {
             self.outbox.counters.adverts_refused += 1;
             self.delivered(now, key);
             return;
@@ -190,18 +221,30 @@ impl Node {
 
     /// The payload of an advert is here.
     pub(crate) fn hear(&mut self, now: Now, key: BundleKey, octets: &Bytes) {
-        let is_taken = decode(octets).is_some_and(|(router, body)| {
-            self.advertiser(key).is_some_and(|peer| {
-                self.forwarding
-                    .hear(&self.held, &mut self.adjacencies, now, &router, &peer, body)
-            })
-        });
+        let is_taken = decode(octets)
+            .zip(self.advertiser(key))
+            .is_some_and(|((name, body), peer)| self.hear_on(now, &name, &peer, body));
         let counters = &mut self.outbox.counters;
         match is_taken {
             true => counters.adverts_taken += 1,
             false => counters.adverts_refused += 1,
         }
         self.delivered(now, key);
+    }
+
+    /// A neighbour says something. False where this node does not know what it is about, or has heard it a moment ago.
+    fn hear_on(&mut self, now: Now, name: &str, peer: &NodeId, body: &[u8]) -> bool {
+        let are_acknowledgments = name == acknowledgments::NAME;
+        let is_known = are_acknowledgments || self.forwarding.has_router(name);
+        if !is_known || !self.services.adverts.may_hear(peer, name, now.monotonic) {
+            return false;
+        }
+        match are_acknowledgments {
+            true => self.hear_acknowledgments(now, peer, body),
+            false => self
+                .forwarding
+                .hear(&self.held, &mut self.adjacencies, now, name, peer, body),
+        }
     }
 }
 
@@ -280,11 +323,17 @@ mod tests {
         let peer: NodeId = "ipn:2.0".parse().unwrap();
         let mut adverts = Adverts::default();
         let at = |ms| Instant::START + Duration::from_millis(ms);
-        assert!(adverts.may_hear(&peer, at(0)));
-        assert!(!adverts.may_hear(&peer, at(999)));
-        assert!(adverts.may_hear(&peer, at(1_000)));
-        assert_eq!(adverts.may_say(&peer, at(0)), Some(None));
-        assert_eq!(adverts.may_say(&peer, at(999)), None);
-        assert_eq!(adverts.may_say(&peer, at(1_000)), Some(None));
+        assert!(adverts.may_hear(&peer, "flood", at(0)));
+        assert!(!adverts.may_hear(&peer, "flood", at(999)));
+        assert!(adverts.may_hear(&peer, "prophet", at(999)));
+        assert!(adverts.may_hear(&peer, "flood", at(1_000)));
+        assert_eq!(adverts.may_say(&peer, "flood", at(0)), Some(None));
+        assert_eq!(adverts.may_say(&peer, "flood", at(999)), None);
+        assert_eq!(adverts.may_say(&peer, "prophet", at(999)), Some(None));
+        assert_eq!(adverts.may_say(&peer, "flood", at(1_000)), Some(None));
+        let reads = (0..20).filter(|_| adverts.may_read(&peer, at(0))).count();
+        assert_eq!(reads, 8);
+        assert!(!adverts.may_read(&peer, at(999)));
+        assert!(adverts.may_read(&peer, at(1_000)));
     }
 }

@@ -29,6 +29,7 @@ fn circle(count: u32, seed: u64, router: RouterKind, copies: u32) -> World {
             to: "ipn:*".into(),
             router,
             copies,
+            acknowledgments: router.acknowledgments(),
         }];
     });
     world.refusals = 0;
