@@ -143,6 +143,15 @@ impl Subscription {
         }
     }
 
+    /// Declines a delivery of this connection: the node keeps it and delivers it again a second later.
+    pub fn decline(&mut self, receipt: Receipt) {
+        if let Some(receiver) = &mut self.receiver
+            && receiver.decline(receipt).is_err()
+        {
+            self.lose();
+        }
+    }
+
     /// True while the node is away.
     pub const fn is_away(&self) -> bool {
         self.receiver.is_none()

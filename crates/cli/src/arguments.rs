@@ -71,6 +71,11 @@ pub enum Command {
     Node(command::node::Node),
     Send(command::send::Send),
     Recv(command::recv::Recv),
+    Outbox(command::outbox::Outbox),
+    Inbox(command::inbox::Inbox),
+    /// Send or receive ordered octets
+    #[command(subcommand)]
+    Stream(command::stream::Stream),
     Ping(command::ping::Ping),
     Perf(command::perf::Perf),
     Trace(command::trace::Trace),

@@ -1,7 +1,7 @@
 //! SHA-256 in hexadecimal digits, by the library that is here for TLS: it uses what the processor has, and is several times
 //! as fast as a portable one where that is nothing.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io;
 
 use aws_lc_rs::digest::{Context, SHA256};
@@ -16,6 +16,12 @@ impl Default for Sha256 {
     }
 }
 
+impl fmt::Debug for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sha256").finish_non_exhaustive()
+    }
+}
+
 impl Sha256 {
     /// Adds the octets that come next.
     pub fn update(&mut self, octets: &[u8]) {
@@ -25,6 +31,23 @@ impl Sha256 {
     /// The digest of all of them, in hexadecimal digits.
     pub fn hexadecimal(self) -> String {
         hexadecimal(self.0.finish().as_ref())
+    }
+
+    /// The digest of all of them.
+    pub fn octets(self) -> [u8; 32] {
+        let mut octets = [0; 32];
+        let digest = self.0.finish();
+        for (octet, of_digest) in octets.iter_mut().zip(digest.as_ref()) {
+            *octet = *of_digest;
+        }
+        octets
+    }
+
+    /// The digest of these octets.
+    pub fn of_octets(octets: &[u8]) -> [u8; 32] {
+        let mut digest = Self::default();
+        digest.update(octets);
+        digest.octets()
     }
 
     /// The digest of these octets, in hexadecimal digits.

@@ -9,8 +9,10 @@ mod admin;
 mod application;
 mod arguments;
 mod build;
+mod bundle_options;
 mod calendar;
 mod command;
+mod database;
 mod digest;
 mod failure;
 mod interrupt;
@@ -27,6 +29,7 @@ mod socket_address;
 mod steady_sender;
 mod table;
 mod token;
+mod tree;
 
 use std::process::ExitCode;
 

@@ -8,10 +8,11 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::cbor::{Reader, write_array, write_byte_string, write_text, write_unsigned};
 use dhow_bundle::storage::{BundleKey, Extents};
-use dhow_bundle::{BundleBuilder, BundleFlags, EndpointId, Instant, NodeId, Now};
+use dhow_bundle::{BundleBuilder, BundleFlags, EndpointId, Instant, NodeId, Now, Version};
 
-use crate::held::bundles::Removal;
-use crate::held::retention::{State, Trigger};
+use crate::handshake::Handshake;
+use crate::held::bundles::{Entry, Removal};
+use crate::held::retention::Trigger;
 use crate::local::routing_service;
 use crate::node::{Node, Stage};
 use crate::routing::acknowledgments;
@@ -142,6 +143,11 @@ impl Node {
     }
 
     fn advertise(&mut self, now: Now, router: &str, peer: &NodeId, body: &[u8]) {
+        if self.services.handshakes.speaks(peer) {
+            // It reads no adverts, and says what it has when it is asked.
+            self.ask_for_handshake(now, peer);
+            return;
+        }
         let here = self.held.endpoints().local().counterpart(peer);
         let (Some(source), Some(destination)) = (routing_service(here), routing_service(peer))
         else {
@@ -150,7 +156,7 @@ impl Node {
         let Some(last) = self.services.adverts.may_say(peer, router, now.monotonic) else {
             return;
         };
-        if let Some(last) = last.filter(|&last| self.waits_for(last, &destination)) {
+        if let Some(last) = last.filter(|&last| self.held.waits_for(last, &destination)) {
             self.delete(now, last, Removal::Deleted, None);
         }
         let creation = self.held.next_creation(&mut self.outbox, now, &source);
@@ -160,30 +166,16 @@ impl Node {
             .with_payload_crc_type(self.payload_checksum())
             .with_hop_limit(HOP_LIMIT);
         // Without room nothing is said: a neighbour that hears nothing has what it wants twice, at worst.
-        let Some((key, octets)) = self.store_originated(now, &builder, &encode(router, body))
-        else {
+        let Some(key) = self.tell_router(now, &builder, &encode(router, body)) else {
             return;
         };
         self.outbox.counters.adverts_sent += 1;
         let subject = self.services.adverts.subject(peer, router, now.monotonic);
         subject.last = Some(key);
-        self.forwarding.leave_before_sync(
-            &mut self.held,
-            &mut self.adjacencies,
-            &mut self.outbox,
-            now,
-            key,
-            &octets,
-        );
     }
 
-    /// True for an advert of this node that nobody has taken.
-    fn waits_for(&self, key: BundleKey, destination: &EndpointId) -> bool {
-        self.held.entry(key).is_some_and(|entry| {
-            entry.state() == State::Waiting
-                && entry.previous().is_none()
-                && self.held.endpoints().id(entry.destination()) == destination
-        })
+    fn version(&self, key: BundleKey) -> Option<Version> {
+        self.held.entry(key).map(Entry::version)
     }
 
     /// The neighbour that a bundle is an advert of: it brought it, and made it.
@@ -201,11 +193,18 @@ impl Node {
             self.verify(now, key);
             return;
         }
-        let extents = self.held.payload_start(key, ADVERT_OCTETS + 1);
-        let may_be_read = !extents.is_empty()
-            && self
-                .advertiser(key)
-                .is_some_and(|peer| self.services.adverts.may_read(&peer, now.monotonic));
+        // In version 6 it may be a message of an IBR-DTN: which of both is known when it is read.
+        let is_version_6 = self.version(key) == Some(Version::V6);
+        let most = match is_version_6 {
+            true => Handshake::MAX_OCTETS,
+            false => ADVERT_OCTETS,
+        };
+        let extents = self.held.payload_start(key, most + 1);
+        let advertiser = self.advertiser(key).filter(|_| !extents.is_empty());
+        let may_be_read = advertiser.is_some_and(|peer| match is_version_6 {
+            true => self.services.handshakes.may_read(&peer, now.monotonic),
+            false => self.services.adverts.may_read(&peer, now.monotonic),
+        });
         if !may_be_read {
             self.outbox.counters.adverts_refused += 1;
             self.delivered(now, key);
@@ -221,9 +220,15 @@ impl Node {
 
     /// The payload of an advert is here.
     pub(crate) fn hear(&mut self, now: Now, key: BundleKey, octets: &Bytes) {
-        let is_taken = decode(octets)
-            .zip(self.advertiser(key))
-            .is_some_and(|((name, body), peer)| self.hear_on(now, &name, &peer, body));
+        let is_version_6 = self.version(key) == Some(Version::V6);
+        let is_taken = match (self.advertiser(key), decode(octets)) {
+            (Some(peer), Some((name, body))) => {
+                self.services.handshakes.forget(&peer);
+                self.hear_on(now, &name, &peer, body)
+            }
+            (Some(peer), None) if is_version_6 => self.take_handshake(now, key, &peer, octets),
+            (Some(_), None) | (None, _) => false,
+        };
         let counters = &mut self.outbox.counters;
         match is_taken {
             true => counters.adverts_taken += 1,

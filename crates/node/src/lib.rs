@@ -45,6 +45,8 @@ mod finding;
 mod forwarded;
 mod forwarding;
 mod fragmentation;
+mod handshake;
+mod handshaking;
 mod held;
 mod inspection;
 #[cfg(any(test, feature = "testing"))]
@@ -84,6 +86,9 @@ mod transmission;
 mod tunnels;
 pub mod view;
 
+#[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
+pub use handshake::oracle as handshake_oracle;
 pub use node::Node;
 pub use reservation::exchange_octets;
 #[doc(hidden)]

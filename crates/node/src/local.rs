@@ -16,6 +16,9 @@ const USUAL_NAMES: [&str; 3] = ["echo", "perf", ROUTING_NAME];
 const ROUTING_SERVICE: u32 = 5_202;
 const ROUTING_NAME: &str = "routing";
 
+/// The group that IBR-DTN's routers notify, without its scheme.
+const NOTIFIED_GROUP: &str = "//broadcast.dtn/routing";
+
 /// The relation of a destination to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Locality {
@@ -81,6 +84,11 @@ impl Local {
             .unwrap_or_else(|| self.node_id())
     }
 
+    /// Whether an endpoint is one of this node, and not of a group.
+    pub(crate) fn owns(&self, endpoint: &EndpointId) -> bool {
+        self.node_ids.iter().any(|id| id.has(endpoint))
+    }
+
     /// True for an endpoint of whatever node that answers by itself, by its number or its name: an answer to it would be
     /// answered, too.
     pub(crate) fn is_service(&self, endpoint: &EndpointId) -> bool {
@@ -97,7 +105,10 @@ impl Local {
 
     pub(crate) fn locality(&self, endpoint: &EndpointId) -> Locality {
         let Some(owner) = self.node_ids.iter().find(|id| id.has(endpoint)) else {
-            return Locality::Remote;
+            return match is_notified(endpoint) {
+                true => Locality::Routing,
+                false => Locality::Remote,
+            };
         };
         if endpoint == owner.endpoint() {
             Locality::Administrative
@@ -151,6 +162,11 @@ fn service(id: &NodeId, number: u32, name: &str) -> Option<EndpointId> {
         EndpointId::Dtn(_) => id.service(name).ok(),
         EndpointId::Null => None,
     }
+}
+
+/// True for the group of all nodes that IBR-DTN's routers notify (docs/ibr-dtn.md): each node is a member.
+fn is_notified(endpoint: &EndpointId) -> bool {
+    matches!(endpoint, EndpointId::Dtn(part) if **part == *NOTIFIED_GROUP)
 }
 
 /// The routing service of a node, if it can have one.

@@ -8,9 +8,22 @@ use dhow_bundle::EndpointId;
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{BundleBuilder, Now};
 
+use crate::held::Held;
 use crate::held::arrivals::Origin;
+use crate::held::retention::State;
 use crate::node::Node;
 use crate::reservation::Comes;
+
+impl Held {
+    /// True for a bundle of this node for that destination that nobody has taken.
+    pub(crate) fn waits_for(&self, key: BundleKey, destination: &EndpointId) -> bool {
+        self.entry(key).is_some_and(|entry| {
+            entry.state() == State::Waiting
+                && entry.previous().is_none()
+                && self.endpoints().id(entry.destination()) == destination
+        })
+    }
+}
 
 impl Node {
     /// Send a bundle of the node's own; `None` without room for it.
@@ -51,6 +64,25 @@ impl Node {
         self.held
             .commit(&mut self.adjacencies, &mut self.outbox, key);
         Some((key, octets))
+    }
+
+    /// Send a bundle of the node's own to a router of a neighbour, ahead of its sync where it may; `None` without room for it.
+    pub(crate) fn tell_router(
+        &mut self,
+        now: Now,
+        builder: &BundleBuilder,
+        payload: &[u8],
+    ) -> Option<BundleKey> {
+        let (key, octets) = self.store_originated(now, builder, payload)?;
+        self.forwarding.leave_before_sync(
+            &mut self.held,
+            &mut self.adjacencies,
+            &mut self.outbox,
+            now,
+            key,
+            &octets,
+        );
+        Some(key)
     }
 
     /// Send an administrative record to where a bundle's reports go (RFC 9171 6.2); `None` without room for it.

@@ -3,6 +3,7 @@
 use crate::adverts::Adverts;
 use crate::answers::Answers;
 use crate::config::Config;
+use crate::handshaking::Handshakes;
 use crate::held::Held;
 use crate::perf::Perf;
 use dhow_bundle::Now;
@@ -13,6 +14,7 @@ pub(crate) struct Services {
     pub(crate) answers: Answers,
     pub(crate) perf: Perf,
     pub(crate) adverts: Adverts,
+    pub(crate) handshakes: Handshakes,
 }
 
 impl Services {
@@ -21,6 +23,7 @@ impl Services {
             answers: Answers::new(config.answers_per_second, config.seed),
             perf: Perf::new(config),
             adverts: Adverts::default(),
+            handshakes: Handshakes::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod channel;
 pub mod collect;
 pub mod completions;
 pub mod contacts;
+pub mod inbox;
 pub mod iperf;
 pub mod lab;
 pub mod links;
@@ -14,6 +15,7 @@ pub mod neighbours;
 pub mod node;
 pub mod otg;
 pub mod otr;
+pub mod outbox;
 pub mod perf;
 pub mod ping;
 pub mod recv;
@@ -22,6 +24,7 @@ pub mod routes;
 pub mod send;
 pub mod sim;
 pub mod status;
+pub mod stream;
 pub mod trace;
 
 use crate::arguments::{Arguments, Command};
@@ -39,6 +42,9 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Node(command) => command.run(&common),
         Command::Send(command) => command.run(&common),
         Command::Recv(command) => command.run(&common),
+        Command::Outbox(command) => command.run(&common),
+        Command::Inbox(command) => command.run(&common),
+        Command::Stream(command) => command.run(&common),
         Command::Ping(command) => command.run(&common),
         Command::Perf(command) => command.run(&common),
         Command::Trace(command) => command.run(&common),

@@ -9,6 +9,7 @@ pub(crate) mod cut_through;
 pub(crate) mod detours;
 pub(crate) mod externals;
 pub(crate) mod fragmentation;
+mod handshakes;
 pub(crate) mod heads;
 #[cfg(any(test, feature = "testing"))]
 mod invariants;

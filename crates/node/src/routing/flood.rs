@@ -346,25 +346,30 @@ impl Router for Flood {
         let Some(Summary { key, hashes, .. }) = summary::read(advert, Form::Bundles) else {
             return false;
         };
+        let has = |bundle| hash(&key, bundle).is_some_and(|it| hashes.contains(&it));
+        self.handle_known(now, peer, &has);
+        true
+    }
+
+    fn handle_known(&mut self, now: Instant, peer: &NodeId, has: &dyn Fn(BundleKey) -> bool) {
         let Some(neighbour) = self.peers.get_mut(peer) else {
-            return true;
+            return;
         };
         neighbour.awaited = None;
         neighbour.heard = Some(now);
         neighbour.is_silent = false;
         let Some(neighbour) = self.peers.get(peer) else {
-            return true;
+            return;
         };
         let compared = self.wanted(neighbour).take(COMPARED_BOUND);
         let known: Vec<u64> = compared
-            .filter(|(_, bundle)| hash(&key, *bundle).is_some_and(|it| hashes.contains(&it)))
+            .filter(|(_, bundle)| has(*bundle))
             .map(|(number, _)| number)
             .collect();
         if planted(Mutant::AdvertForEverybody) {
             (self.peers.values_mut()).for_each(|it| it.learn(&known));
         }
         self.peer(peer).learn(&known);
-        true
     }
 
     fn memory_octets(&self) -> usize {

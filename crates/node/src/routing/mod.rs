@@ -16,6 +16,7 @@ pub(crate) mod static_routes;
 mod summary;
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -160,6 +161,21 @@ pub(crate) trait Router: Send {
         advert: &[u8],
         hash: IdentityHash<'_>,
     ) -> bool;
+
+    /// The bundles of which a neighbour needs no copy, as it says in other words than an advert's (docs/ibr-dtn.md).
+    fn handle_known(&mut self, _: Instant, _: &NodeId, _has: &dyn Fn(BundleKey) -> bool) {}
+
+    /// The bundles that their destinations have, as a neighbour says in such words: a Bloom filter may say so of any bundle. A seam: a router
+    /// that keeps acknowledgments takes them here for those of a neighbour; for all others they are known to the neighbour and nothing more.
+    fn handle_delivered(&mut self, _: Instant, _: &NodeId, _has: &dyn Fn(BundleKey) -> bool) {}
+
+    /// Its delivery predictabilities, the greatest of too many, 2^32 being 1; none where it has no such thing.
+    fn predictabilities(&mut self, _: Instant) -> Option<BTreeMap<NodeId, u64>> {
+        None
+    }
+
+    /// Those of a neighbour, before [`Router::handle_known`] is called for it.
+    fn handle_predictabilities(&mut self, _: Instant, _: &NodeId, _: &BTreeMap<NodeId, u64>) {}
 
     /// Octets of memory that it takes.
     fn memory_octets(&self) -> usize;

@@ -136,6 +136,16 @@ impl Prophet {
         let known = self.nodes.get(node);
         known.map_or(0, |known| known.predictability)
     }
+
+    /// The nodes that others are told of, the greatest predictability first.
+    fn likeliest(&self) -> impl Iterator<Item = (u64, &NodeId)> {
+        let mut known: Vec<(u64, &NodeId)> = (self.nodes.iter())
+            .map(|(node, known)| (known.predictability, node))
+            .filter(|(predictability, _)| *predictability >= FIRST_THRESHOLD)
+            .collect();
+        known.sort_by_key(|(predictability, _)| core::cmp::Reverse(*predictability));
+        known.into_iter().take(TABLE_NODES)
+    }
 }
 
 impl Scheme for Prophet {
@@ -162,13 +172,8 @@ impl Scheme for Prophet {
 
     fn table(&mut self, now: Instant) -> Vec<u8> {
         self.age(now);
-        let mut known: Vec<(u64, &NodeId)> = (self.nodes.iter())
-            .map(|(node, known)| (known.predictability, node))
-            .filter(|(predictability, _)| *predictability >= FIRST_THRESHOLD)
-            .collect();
-        known.sort_by_key(|(predictability, _)| core::cmp::Reverse(*predictability));
         let mut out = Vec::new();
-        for (predictability, node) in known.into_iter().take(TABLE_NODES) {
+        for (predictability, node) in self.likeliest() {
             if out.len() > TABLE_OCTETS {
                 break;
             }
@@ -180,12 +185,28 @@ impl Scheme for Prophet {
     }
 
     fn handle_table(&mut self, now: Instant, peer: &NodeId, table: &[u8]) -> bool {
-        let Some(table) = read_table(table) else {
-            return false;
-        };
+        let table = read_table(table);
+        if let Some(table) = &table {
+            self.handle_predictabilities(now, peer, table);
+        }
+        table.is_some()
+    }
+
+    fn predictabilities(&mut self, now: Instant) -> Option<BTreeMap<NodeId, u64>> {
+        self.age(now);
+        let known = self.likeliest();
+        Some(known.map(|(it, node)| (node.clone(), it)).collect())
+    }
+
+    fn handle_predictabilities(
+        &mut self,
+        now: Instant,
+        peer: &NodeId,
+        table: &BTreeMap<NodeId, u64>,
+    ) {
         self.age(now);
         let with_peer = self.predictability(peer);
-        for (node, &there) in &table {
+        for (node, &there) in table {
             // RFC 6693 2.1.2, equation 3.
             let through = times(times(with_peer, there), BETA);
             if through < FIRST_THRESHOLD || node == peer {
@@ -206,8 +227,7 @@ impl Scheme for Prophet {
             }
             known.predictability = known.predictability.max(through);
         }
-        self.neighbours.insert(peer.clone(), table);
-        true
+        self.neighbours.insert(peer.clone(), table.clone());
     }
 
     fn has_table(&self) -> bool {

@@ -56,6 +56,14 @@ pub(super) trait Scheme: Send {
     /// That part of a neighbour's advert: any octets. False where they are none.
     fn handle_table(&mut self, now: Instant, peer: &NodeId, table: &[u8]) -> bool;
 
+    /// [`Router::predictabilities`].
+    fn predictabilities(&mut self, _: Instant) -> Option<BTreeMap<NodeId, u64>> {
+        None
+    }
+
+    /// [`Router::handle_predictabilities`].
+    fn handle_predictabilities(&mut self, _: Instant, _: &NodeId, _: &BTreeMap<NodeId, u64>) {}
+
     /// The number of times that the table has changed so much that others should know.
     fn version(&self) -> u64;
 
@@ -497,9 +505,19 @@ impl<S: Scheme> Router for Replication<S> {
         if self.scheme.version() != before {
             self.change(now);
         }
+        let has = |bundle| hash(&key, bundle).is_some_and(|it| hashes.contains(&it));
+        self.handle_known(now, peer, &has);
+        true
+    }
+
+    fn handle_known(&mut self, now: Instant, peer: &NodeId, has: &dyn Fn(BundleKey) -> bool) {
+        self.now = now;
+        if !self.peers.contains_key(peer) {
+            return;
+        }
         let compared = self.bundles.iter().rev().take(COMPARED_BOUND);
         let known = compared
-            .filter(|(_, bundle)| hash(&key, bundle.key).is_some_and(|it| hashes.contains(&it)))
+            .filter(|(_, bundle)| has(bundle.key))
             .map(|(number, _)| *number);
         let known: BTreeSet<u64> = known.collect();
         self.silent.remove(peer);
@@ -507,7 +525,26 @@ impl<S: Scheme> Router for Replication<S> {
             state.known.extend(known);
         }
         self.offer_all(peer);
-        true
+    }
+
+    fn predictabilities(&mut self, now: Instant) -> Option<BTreeMap<NodeId, u64>> {
+        self.scheme.predictabilities(now)
+    }
+
+    fn handle_predictabilities(
+        &mut self,
+        now: Instant,
+        peer: &NodeId,
+        table: &BTreeMap<NodeId, u64>,
+    ) {
+        self.now = now;
+        let before = self.scheme.version();
+        if self.peers.contains_key(peer) {
+            self.scheme.handle_predictabilities(now, peer, table);
+        }
+        if self.scheme.version() != before {
+            self.change(now);
+        }
     }
 
     fn memory_octets(&self) -> usize {

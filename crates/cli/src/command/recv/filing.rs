@@ -81,6 +81,11 @@ impl WrittenFile {
         Ok((written, octets))
     }
 
+    /// The file, under the name that it has now.
+    pub const fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Gives it its name. After [`sync_files`], so that a file with its name is whole, whatever happens; the
     /// name itself is durable after [`sync_directory`].
     pub fn name(self) -> io::Result<PathBuf> {
@@ -94,13 +99,9 @@ impl WrittenFile {
 /// each would wait for its own.
 const FLUSHES: usize = 32;
 
-/// Makes the content of several files durable.
-pub fn sync_files(files: &[&WrittenFile]) -> io::Result<()> {
-    let sync = |files: &[&WrittenFile]| {
-        files
-            .iter()
-            .try_for_each(|written| written.file.sync_data())
-    };
+/// Makes several files durable, each by `sync`: [`File::sync_data`] for content alone, [`File::sync_all`] for times and permissions too.
+pub fn sync_files(files: &[&File], sync: fn(&File) -> io::Result<()>) -> io::Result<()> {
+    let sync = |files: &[&File]| files.iter().try_for_each(|file| sync(file));
     thread::scope(|scope| {
         let flushes: Vec<_> = files
             .chunks(files.len().div_ceil(FLUSHES).max(1))
@@ -245,7 +246,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!((octets, digest.hexadecimal()), (3, Sha256::of(b"abc")));
-        sync_files(&[&written]).unwrap();
+        sync_files(&[written.file()], File::sync_data).unwrap();
         let path = written.name().unwrap();
         assert_eq!(fs::read(path).unwrap(), b"abc");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);

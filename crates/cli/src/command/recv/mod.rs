@@ -1,9 +1,10 @@
 //! `dhow recv`: deliveries become files, and are confirmed when they are safe.
 
-mod filing;
+pub mod filing;
 mod outflow;
 mod seen;
 
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -251,11 +252,11 @@ impl Reception<'_> {
         }
         let fail =
             |error: io::Error| Failure::refused(format!("cannot keep what was received: {error}"));
-        let files: Vec<&WrittenFile> = (self.batch.iter())
-            .filter_map(|came| came.file.as_ref())
+        let files: Vec<&File> = (self.batch.iter())
+            .filter_map(|came| came.file.as_ref().map(WrittenFile::file))
             .collect();
         let has_files = !files.is_empty();
-        filing::sync_files(&files).map_err(fail)?;
+        filing::sync_files(&files, File::sync_data).map_err(fail)?;
         let mut lines = String::new();
         let mut kept = Vec::with_capacity(self.batch.len());
         for mut came in self.batch.drain(..) {

@@ -8,8 +8,8 @@ mod tally;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
-use dhow_bundle::{BundleFlags, EndpointId, Version, v6};
+use clap::Args;
+use dhow_bundle::{BundleFlags, EndpointId};
 use dhow_client::{Address, Error, Registration, SendHead, Sender};
 
 use self::receipts::Receipts;
@@ -18,14 +18,14 @@ use self::tally::Tally;
 use crate::address::locate;
 use crate::admin::Admin;
 use crate::application;
-use crate::arguments::{Common, parse_lifetime};
+use crate::arguments::Common;
+use crate::bundle_options::BundleOptions;
 use crate::failure::{Ending, Failure};
 use crate::interrupt::{self, LOOK};
 use crate::output::{self, Form};
 use crate::portion::{Portion, PortionOctets, Source};
 use crate::progress::Progress;
 use crate::quantity;
-use crate::report_kind::ReportKind;
 use crate::steady_sender::{SteadySender, Write};
 
 /// Send files as bundles
@@ -38,24 +38,9 @@ pub struct Send {
     /// Files; - for stdin, which is copied first (without --split no more than the node has room for)
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Source endpoint [default: a random service of the node]; reports go there
-    #[arg(long, value_name = "ENDPOINT")]
-    from: Option<EndpointId>,
-    /// Time for which a bundle is of use
-    #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_lifetime)]
-    lifetime: Duration,
-    /// Status reports asked for
-    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
-    report: Vec<ReportKind>,
-    /// Version of the Bundle Protocol: 6 for programs of that version (DTN2, DTNME, IBR-DTN, ION)
-    #[arg(long = "version", value_name = "6|7", default_value = "7", value_parser = parse_version)]
-    bundle_version: Version,
-    /// Ask for custody: the next custodian keeps the bundle until another has it (version 6)
-    #[arg(long)]
-    custody: bool,
-    /// Class of service, of version 6
-    #[arg(long, value_enum, default_value = "normal")]
-    class: Class,
+    /// Options of the bundles.
+    #[command(flatten)]
+    options: BundleOptions,
     /// Cut files into independent bundles of at most this many octets, or auto: the smallest size that the path carries nearly as fast as any, tried within 10 s against the perf service of the destination's node (100 kB if nobody answers); `dhow recv --out DIR` names the pieces so that `cat DIR/*` joins one file again
     #[arg(long, value_name = "SIZE")]
     split: Option<Split>,
@@ -67,34 +52,13 @@ pub struct Send {
     wait: bool,
 }
 
-/// Class of service (RFC 5050 4.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Class {
-    /// After all others of its source and destination.
-    Bulk,
-    /// As most.
-    Normal,
-    /// Before all others.
-    Expedited,
-}
-
-/// A version of the Bundle Protocol.
-fn parse_version(text: &str) -> Result<Version, String> {
-    (text.parse().ok())
-        .and_then(Version::of_number)
-        .ok_or_else(|| "a version is 6 or 7".into())
-}
-
 /// Bundles sent between two looks at the answers: looking costs system calls, and each waits in memory.
 const LOOK_BUNDLES: usize = 1024;
 
 impl Send {
     /// Sends, and waits where asked to.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        if self.custody && self.bundle_version == Version::V7 {
-            return Err(Failure::usage("bundles of version 7 have no custody")
-                .with_hint("send the bundle as one of version 6: --version 6"));
-        }
+        self.options.check()?;
         let address = locate(common.node.as_ref())?;
         let room = self.room(&address);
         let sources: Vec<Source> = self
@@ -103,7 +67,7 @@ impl Send {
             .map(|path| Source::open_within(path, room))
             .collect::<Result<_, _>>()?;
         let client = application::connect(&address, None)?;
-        let source = match &self.from {
+        let source = match &self.options.from {
             Some(endpoint) => endpoint.clone(),
             None => application::random_endpoint(client.node_id())?,
         };
@@ -159,7 +123,9 @@ impl Send {
         }
         self.note_reports(&address);
         match tally.into_receipts() {
-            Some(receipts) if ending == Ending::Done => receipts.wait(self.lifetime, common.form()),
+            Some(receipts) if ending == Ending::Done => {
+                receipts.wait(self.options.lifetime, common.form())
+            }
             _ => Ok(ending),
         }
     }
@@ -180,7 +146,7 @@ impl Send {
             return Ok(Registration::new(source.clone()).with_window(receipts::WINDOW));
         }
         // RFC 9171 4.2.3: no reports about anonymous bundles.
-        if self.wait || !self.report.is_empty() {
+        if self.wait || !self.options.report.is_empty() {
             return Err(Failure::usage("an anonymous bundle cannot be reported on")
                 .with_hint("name a source with --from"));
         }
@@ -188,42 +154,17 @@ impl Send {
     }
 
     fn head(&self) -> SendHead {
-        let mut flags = ReportKind::flags(&self.report);
+        let mut more = BundleFlags::NONE;
         if self.wait {
-            flags = flags
-                | BundleFlags::REPORT_DELIVERY
+            more = BundleFlags::REPORT_DELIVERY
                 | BundleFlags::REPORT_DELETION
                 | BundleFlags::STATUS_TIME_REQUESTED;
         }
-        let mut head = SendHead::to(self.destination.clone())
-            .with_lifetime(self.lifetime)
-            .with_version(self.bundle_version)
-            .with_flags(match self.bundle_version {
-                Version::V6 => self.flags_v6(flags),
-                Version::V7 => flags.bits(),
-            });
-        if self.wait {
-            head = head.with_aggregated_reports();
+        let head = self.options.head(&self.destination, more);
+        match self.wait {
+            true => head.with_aggregated_reports(),
+            false => head,
         }
-        if self.from == Some(EndpointId::Null) {
-            head.with_source(EndpointId::Null)
-        } else {
-            head
-        }
-    }
-
-    /// The flags of a bundle of version 6, whose reports always have times.
-    fn flags_v6(&self, flags: BundleFlags) -> u64 {
-        let flags = flags.without(BundleFlags::STATUS_TIME_REQUESTED);
-        let priority = match self.class {
-            Class::Bulk => v6::Priority::Bulk,
-            Class::Normal => v6::Priority::Normal,
-            Class::Expedited => v6::Priority::Expedited,
-        };
-        v6::BundleFlags::from_bits(flags.bits())
-            .with(v6::BundleFlags::CUSTODY_REQUESTED, self.custody)
-            .with_priority(priority)
-            .bits()
     }
 
     /// Octets of a piece, where files are cut.
@@ -295,7 +236,7 @@ impl Send {
 
     /// Reports that nobody will read are worth a word.
     fn note_reports(&self, node: &Address) {
-        if !self.report.is_empty() && !self.wait && self.from.is_none() {
+        if !self.options.report.is_empty() && !self.wait && self.options.from.is_none() {
             output::note(&format!(
                 "the reports go to a random endpoint of the node at {node}; --wait reads them, and --from names an endpoint for `dhow recv`"
             ));

@@ -1,0 +1,94 @@
+//! Options of bundles that a command sends, the same for all such commands.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use dhow_bundle::{BundleFlags, EndpointId, Version, v6};
+use dhow_client::SendHead;
+
+use crate::arguments::parse_lifetime;
+use crate::failure::Failure;
+use crate::report_kind::ReportKind;
+
+/// Options of bundles that a command sends.
+#[derive(Args, Debug)]
+pub struct BundleOptions {
+    /// Source endpoint [default: a random service of the node]; reports go there
+    #[arg(long, value_name = "ENDPOINT")]
+    pub from: Option<EndpointId>,
+    /// Time for which a bundle is of use
+    #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_lifetime)]
+    pub lifetime: Duration,
+    /// Status reports asked for
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    pub report: Vec<ReportKind>,
+    /// Version of the Bundle Protocol: 6 for programs of that version (DTN2, DTNME, IBR-DTN, ION)
+    #[arg(long = "version", value_name = "6|7", default_value = "7", value_parser = parse_version)]
+    bundle_version: Version,
+    /// Ask for custody: the next custodian keeps the bundle until another has it (version 6)
+    #[arg(long)]
+    custody: bool,
+    /// Class of service, of version 6
+    #[arg(long, value_enum, default_value = "normal")]
+    class: Class,
+}
+
+/// Class of service (RFC 5050 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Class {
+    /// After all others of its source and destination.
+    Bulk,
+    /// As most.
+    Normal,
+    /// Before all others.
+    Expedited,
+}
+
+/// A version of the Bundle Protocol.
+fn parse_version(text: &str) -> Result<Version, String> {
+    (text.parse().ok())
+        .and_then(Version::of_number)
+        .ok_or_else(|| "a version is 6 or 7".into())
+}
+
+impl BundleOptions {
+    /// Refuses options that contradict each other.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.custody && self.bundle_version == Version::V7 {
+            return Err(Failure::usage("bundles of version 7 have no custody")
+                .with_hint("send the bundle as one of version 6: --version 6"));
+        }
+        Ok(())
+    }
+
+    /// A bundle for an endpoint by these options, with `more` flags.
+    pub fn head(&self, destination: &EndpointId, more: BundleFlags) -> SendHead {
+        let flags = ReportKind::flags(&self.report) | more;
+        let head = SendHead::to(destination.clone())
+            .with_lifetime(self.lifetime)
+            .with_version(self.bundle_version)
+            .with_flags(match self.bundle_version {
+                Version::V6 => self.flags_v6(flags),
+                Version::V7 => flags.bits(),
+            });
+        if self.from == Some(EndpointId::Null) {
+            head.with_source(EndpointId::Null)
+        } else {
+            head
+        }
+    }
+
+    /// The flags of a bundle of version 6, whose reports always have times.
+    fn flags_v6(&self, flags: BundleFlags) -> u64 {
+        let flags = flags.without(BundleFlags::STATUS_TIME_REQUESTED);
+        let priority = match self.class {
+            Class::Bulk => v6::Priority::Bulk,
+            Class::Normal => v6::Priority::Normal,
+            Class::Expedited => v6::Priority::Expedited,
+        };
+        v6::BundleFlags::from_bits(flags.bits())
+            .with(v6::BundleFlags::CUSTODY_REQUESTED, self.custody)
+            .with_priority(priority)
+            .bits()
+    }
+}

@@ -1,0 +1,241 @@
+//! The files of a folder that the node has for an endpoint, as they were when they were sent.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use dhow_bundle::EndpointId;
+use dhow_client::folder::{FileTime, FolderId, RelativePath};
+use rusqlite::{Connection, Row, params};
+
+use crate::application;
+use crate::database::{self, column, number};
+use crate::failure::Failure;
+use crate::tree::Stamp;
+
+/// Sequence numbers that are reserved at a time: those that were not given out when the command ends are left out.
+const RESERVED: u64 = 4_096;
+
+const LAYOUT: &str = "\
+CREATE TABLE IF NOT EXISTS outbox (one INTEGER PRIMARY KEY CHECK (one = 1), folder BLOB NOT NULL, reserved INTEGER NOT NULL, source TEXT);
+CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, octets INTEGER NOT NULL, seconds INTEGER NOT NULL, nanoseconds INTEGER NOT NULL,
+    mode INTEGER NOT NULL, changed_seconds INTEGER NOT NULL, changed_nanoseconds INTEGER NOT NULL, inode INTEGER NOT NULL,
+    sha256 BLOB NOT NULL) WITHOUT ROWID;";
+
+/// The files of a folder that the node has for an endpoint.
+#[derive(Debug)]
+pub struct Ledger {
+    connection: Connection,
+    folder: FolderId,
+    source: Option<EndpointId>,
+    /// The next sequence number, and the first that is not reserved durably.
+    next: u64,
+    reserved: u64,
+    files: BTreeMap<RelativePath, Sent>,
+}
+
+/// A file that the node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Its state when it was read.
+    pub stamp: Stamp,
+    /// The SHA-256 of its octets.
+    pub sha256: [u8; 32],
+}
+
+impl Ledger {
+    /// Opens or makes it.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let connection = database::open(path, LAYOUT)?;
+        let drawn = application::random::<16>()?;
+        Self::read(connection, drawn)
+            .map_err(|error| Failure::refused(format!("cannot read {}: {error}", path.display())))
+    }
+
+    fn read(connection: Connection, drawn: [u8; 16]) -> rusqlite::Result<Self> {
+        connection.execute(
+            "INSERT OR IGNORE INTO outbox (one, folder, reserved) VALUES (1, ?, 0)",
+            [drawn],
+        )?;
+        let (folder, reserved, source): ([u8; 16], i64, Option<String>) =
+            connection.query_row("SELECT folder, reserved, source FROM outbox", [], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?;
+        let mut files = BTreeMap::new();
+        let mut select = connection.prepare("SELECT * FROM files")?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            if let Ok(path) = RelativePath::new(&row.get::<_, String>(0)?) {
+                files.insert(path, sent(row)?);
+            }
+        }
+        drop(rows);
+        drop(select);
+        let reserved = number(reserved);
+        Ok(Self {
+            connection,
+            folder: FolderId(folder),
+            source: source.and_then(|it| it.parse().ok()),
+            next: reserved,
+            reserved,
+            files,
+        })
+    }
+
+    /// The identity of the outbox.
+    pub const fn folder(&self) -> FolderId {
+        self.folder
+    }
+
+    /// The endpoint that files were sent from, where none was asked for.
+    pub const fn source(&self) -> Option<&EndpointId> {
+        self.source.as_ref()
+    }
+
+    /// Remembers an endpoint to send from.
+    pub fn set_source(&mut self, source: &EndpointId) -> Result<(), Failure> {
+        self.connection
+            .execute("UPDATE outbox SET source = ?", [source.to_string()])
+            .map_err(|error| unwritten(&error))?;
+        self.source = Some(source.clone());
+        Ok(())
+    }
+
+    /// A file as the node has it.
+    pub fn sent(&self, path: &RelativePath) -> Option<&Sent> {
+        self.files.get(path)
+    }
+
+    /// All files that the node has.
+    pub fn paths(&self) -> impl Iterator<Item = &RelativePath> {
+        self.files.keys()
+    }
+
+    /// A sequence number that no change had before, also where this process is killed before it writes anything else down.
+    pub fn next_sequence(&mut self) -> Result<u64, Failure> {
+        if self.next == self.reserved {
+            let reserved = self.reserved.saturating_add(RESERVED);
+            let update = "UPDATE outbox SET reserved = ?";
+            (self.connection.execute(update, [column(reserved)]))
+                .map_err(|error| unwritten(&error))?;
+            self.reserved = reserved;
+        }
+        let sequence = self.next;
+        self.next += 1;
+        Ok(sequence)
+    }
+
+    /// Writes down, durably, files that the node has and, without a value, files of which it has the removal.
+    pub fn record(&mut self, changes: &[(RelativePath, Option<Sent>)]) -> Result<(), Failure> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.write(changes).map_err(|error| {
+            if !self.connection.is_autocommit() {
+                // A transaction that cannot be rolled back is not committed either.
+                let _ = self.connection.execute_batch("ROLLBACK");
+            }
+            unwritten(&error)
+        })?;
+        for (path, sent) in changes {
+            match sent {
+                Some(sent) => self.files.insert(path.clone(), *sent),
+                None => self.files.remove(path),
+            };
+        }
+        Ok(())
+    }
+
+    fn write(&self, changes: &[(RelativePath, Option<Sent>)]) -> rusqlite::Result<()> {
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        for (path, sent) in changes {
+            let Some(Sent { stamp, sha256 }) = sent else {
+                let mut delete =
+                    (self.connection).prepare_cached("DELETE FROM files WHERE path = ?")?;
+                delete.execute([path.as_str()])?;
+                continue;
+            };
+            let mut insert = self.connection.prepare_cached(
+                "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            )?;
+            insert.execute(params![
+                path.as_str(),
+                column(stamp.octets),
+                column(stamp.modified.seconds()),
+                stamp.modified.nanoseconds(),
+                stamp.mode,
+                stamp.changed.0,
+                stamp.changed.1,
+                stamp.inode.cast_signed(),
+                sha256
+            ])?;
+        }
+        self.connection.execute_batch("COMMIT")
+    }
+}
+
+fn sent(row: &Row<'_>) -> rusqlite::Result<Sent> {
+    let inode: i64 = row.get(7)?;
+    Ok(Sent {
+        stamp: Stamp {
+            octets: number(row.get(1)?),
+            modified: FileTime::clamped(row.get(2)?, row.get(3)?),
+            mode: row.get(4)?,
+            changed: (row.get(5)?, row.get(6)?),
+            inode: inode.cast_unsigned(),
+        },
+        sha256: row.get(8)?,
+    })
+}
+
+fn unwritten(error: &rusqlite::Error) -> Failure {
+    Failure::refused(format!("cannot write down what was sent: {error}"))
+        .with_hint("what was sent and is not written down is sent once more the next time, and the inbox knows it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn a_file(octets: u64) -> Sent {
+        Sent {
+            stamp: Stamp {
+                octets,
+                modified: FileTime::clamped(1_000_000_000, 7),
+                mode: 0o640,
+                changed: (-5, 9),
+                inode: u64::MAX - 3,
+            },
+            sha256: [9; 32],
+        }
+    }
+
+    #[test]
+    fn what_was_recorded_is_read_again_and_no_number_is_given_out_twice() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.db");
+        let [a, b] = ["a", "b/c"].map(|it| RelativePath::new(it).unwrap());
+        let mut ledger = Ledger::open(&path).unwrap();
+        let folder = ledger.folder();
+        assert_eq!(ledger.source(), None);
+        ledger.set_source(&"ipn:1.77".parse().unwrap()).unwrap();
+        let first: Vec<u64> = (0..3).map(|_| ledger.next_sequence().unwrap()).collect();
+        assert_eq!(first, [0, 1, 2]);
+        let changes = [(a.clone(), Some(a_file(1))), (b.clone(), Some(a_file(2)))];
+        ledger.record(&changes).unwrap();
+        ledger.record(&[(a.clone(), None)]).unwrap();
+        drop(ledger);
+        let mut ledger = Ledger::open(&path).unwrap();
+        assert_eq!(ledger.folder(), folder);
+        assert_eq!(ledger.source(), Some(&"ipn:1.77".parse().unwrap()));
+        assert_eq!((ledger.sent(&a), ledger.sent(&b)), (None, Some(&a_file(2))));
+        assert_eq!(ledger.paths().count(), 1);
+        let next = ledger.next_sequence().unwrap();
+        assert!(next > 2, "{next}");
+        for _ in 0..2 * RESERVED {
+            ledger.next_sequence().unwrap();
+        }
+        let last = ledger.next_sequence().unwrap();
+        drop(ledger);
+        assert!(Ledger::open(&path).unwrap().next_sequence().unwrap() > last);
+    }
+}
