@@ -39,6 +39,7 @@ fn node(router: RouterKind) -> World {
             to: "dtn:**".into(),
             router,
             copies: COPIES,
+            acknowledgments: router.acknowledgments(),
         }];
     })
 }
