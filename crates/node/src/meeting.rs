@@ -39,8 +39,10 @@ impl Node {
                     return;
                 };
                 let tongue = match (purpose, listener.protocol) {
-                    (Purpose::Heard { .. }, _) => Some(Tongue::Udp(UdpPolicy::default())),
-                    (_, Protocol::Stcp(stcp)) => Some(Tongue::Stcp(stcp)),
+                    (Purpose::Heard { .. }, _) => {
+                        Some(Tongue::Other(Protocol::Udp(UdpPolicy::default())))
+                    }
+                    (_, protocol @ Protocol::Stcp(_)) => Some(Tongue::Other(protocol)),
                     _ => None,
                 };
                 (tongue, None, listener.policy.clone())
@@ -88,7 +90,7 @@ impl Node {
         // Nobody is known by an address alone.
         let peer = link.and(policy.peer.clone());
         let version = match tongue {
-            Some(Tongue::Udp(udp)) => {
+            Some(Tongue::Other(Protocol::Udp(udp))) => {
                 // Nobody takes back what has left, so none leaves before it is durable here.
                 policy.cut_through = Enabled::No;
                 let seed = self.random.next();
@@ -96,14 +98,14 @@ impl Node {
                 link.translate_all(now);
                 return (Layer::Datagrams(Box::new(link)), announced);
             }
-            Some(Tongue::Stcp(stcp)) => {
+            Some(Tongue::Other(Protocol::Stcp(stcp))) => {
                 policy.cut_through = Enabled::No;
                 // The peer is told nothing, so that nothing is to be told anew.
                 let mru = policy.transfer_mru;
                 let layer = one_way(stcp, policy, peer, now);
                 return (Layer::OneWay(Box::new(layer)), mru);
             }
-            Some(Tongue::Bibe(bibe)) => {
+            Some(Tongue::Other(Protocol::Bibe(bibe))) => {
                 policy.cut_through = Enabled::No;
                 let own = self.held.endpoints().local().node_id();
                 let peer = peer.unwrap_or_else(|| own.clone());
@@ -111,7 +113,11 @@ impl Node {
                 return (Layer::Bundles(Box::new(tunnel)), policy.transfer_mru);
             }
             Some(Tongue::Tcpcl(version)) => Some(version),
-            None => None,
+            // An accepted connection answers either version of TCPCL; links say which.
+            Some(Tongue::Other(
+                Protocol::Tcpcl4 | Protocol::Tcpcl3 | Protocol::Auto | Protocol::Program,
+            ))
+            | None => None,
         };
         let own = self.held.endpoints().local().node_id().clone();
         let mut config = session_config(own, policy);

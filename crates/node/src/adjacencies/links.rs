@@ -11,9 +11,7 @@ use dhow_link::stream::{DownReason, TerminateReason};
 use dhow_link::tcpcl::Version;
 
 use crate::adjacencies::session_id::SessionId;
-use crate::config::{
-    BibePolicy, DialTime, Enabled, LinkConfig, OnSent, Protocol, StcpPolicy, Tls, UdpPolicy,
-};
+use crate::config::{DialTime, Enabled, LinkConfig, OnSent, Protocol, Tls};
 use crate::driver::Carrier;
 use crate::view::LinkOrigin;
 
@@ -49,9 +47,8 @@ enum Dialect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tongue {
     Tcpcl(Version),
-    Udp(UdpPolicy),
-    Stcp(StcpPolicy),
-    Bibe(BibePolicy),
+    /// One that is what its protocol says, whoever the peer is.
+    Other(Protocol),
 }
 
 /// One link.
@@ -268,9 +265,7 @@ impl Link {
             Protocol::Auto => {
                 self.dialect != Dialect::Unknown && self.config.policy.tls != Tls::Required
             }
-            Protocol::Udp(policy) => return Tongue::Udp(policy),
-            Protocol::Stcp(policy) => return Tongue::Stcp(policy),
-            Protocol::Bibe(policy) => return Tongue::Bibe(policy),
+            other => return Tongue::Other(other),
         };
         Tongue::Tcpcl(if is_3 { Version::V3 } else { Version::V4 })
     }

@@ -77,6 +77,6 @@ pub const fn service_of(protocol: Protocol) -> Option<ServiceProtocol> {
             crate::config::Framing::Mtcp => Some(ServiceProtocol::Mtcp),
             _ => None,
         },
-        Protocol::Bibe(_) | Protocol::Program => None,
+        _ => None,
     }
 }
