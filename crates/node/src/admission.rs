@@ -114,7 +114,7 @@ impl Node {
         }
         if self
             .forwarding
-            .is_known_there(now, &id, &header.primary.destination)
+            .is_known_there(&self.held, now, &id, &header.primary.destination)
         {
             self.duplicate(id);
             return Ok(Admission::Known);

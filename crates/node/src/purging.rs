@@ -38,6 +38,10 @@ impl Node {
         if self.forwarding.ends_in_flight(&self.held, key) && !planted(Mutant::DeletedWhileCopied) {
             return;
         }
+        // RFC 5050 5.10: a custodian keeps it until the next one has it.
+        if self.held.custody().has(key) {
+            return;
+        }
         match self.held.state(key) {
             None | Some(State::Deleting | State::Arriving | State::Kept) => {}
             Some(_) => {
@@ -50,7 +54,8 @@ impl Node {
     /// A bundle is to leave here that is where it was to go: it is deleted. False where that is not known.
     #[inline]
     pub(crate) fn is_purged(&mut self, now: Now, key: BundleKey) -> bool {
-        let is_over = self.forwarding.is_acknowledged(&self.held, now, key);
+        let is_over =
+            !self.held.custody().has(key) && self.forwarding.is_acknowledged(&self.held, now, key);
         if is_over {
             self.outbox.counters.purged += 1;
             self.delete(now, key, Removal::Delivered, None);

@@ -190,7 +190,7 @@ impl Adjacencies {
         let sessions = self.peers.get(peer).into_iter().flatten();
         let mut proven = sessions.map(|it| {
             let parameters = self.neighbour(*it).and_then(|it| it.parameters.as_ref());
-            parameters.is_some_and(|it| it.secured)
+            parameters.is_some_and(|it| it.proven)
         });
         let first = proven.next();
         first == Some(true) && proven.all(|it| it)

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{BundleId, EndpointId, NodeId, Now, router};
 
@@ -9,7 +10,7 @@ use crate::forwarding::Forwarding;
 use crate::held::Held;
 use crate::held::bundles::Identity;
 use crate::held::retention::State;
-use crate::local::Locality;
+use crate::local::is_routing;
 use crate::routing::acknowledgments::{self, Acknowledgment};
 
 impl Forwarding {
@@ -19,14 +20,26 @@ impl Forwarding {
         self.routers.believes()
     }
 
-    /// Whose word is believed for bundles of a destination.
-    pub(crate) fn trust(&self, destination: &EndpointId) -> router::Acknowledgments {
-        self.routers.trust(destination)
+    /// Whose word is believed for bundles of a source and a destination. Those of which no router makes copies, and those that go to several
+    /// nodes, have none: one member of a group does not speak for the others.
+    fn trust(&self, source: &EndpointId, destination: &EndpointId) -> router::Acknowledgments {
+        let is_copied = !source.is_null() && !is_routing(destination);
+        match is_copied && destination.is_singleton() {
+            true => self.routers.trust(destination),
+            false => router::Acknowledgments::None,
+        }
     }
 
     /// Whether a bundle that comes is known to be where it was to go.
-    pub(crate) fn is_known_there(&self, now: Now, id: &BundleId, destination: &EndpointId) -> bool {
+    pub(crate) fn is_known_there(
+        &self,
+        held: &Held,
+        now: Now,
+        id: &BundleId,
+        destination: &EndpointId,
+    ) -> bool {
         self.believes()
+            && !held.endpoints().is_here(destination)
             && (self.acknowledgments).knows(now.monotonic, &id.source, id.creation, destination)
     }
 
@@ -41,6 +54,14 @@ impl Forwarding {
             })
     }
 
+    /// A copy of a bundle is with the destination's node, which has acknowledged it. A fragment says nothing of the whole.
+    pub(crate) fn note_given(&mut self, held: &Held, now: Now, key: BundleKey) {
+        let is_whole = held.entry(key).is_some_and(|it| it.fragment().is_none());
+        if is_whole || planted(Mutant::FragmentAcknowledgesWhole) {
+            self.note_delivered(held, now, key);
+        }
+    }
+
     /// A bundle is where it was to go, as far as this node has seen it itself: neighbours are told.
     pub(crate) fn note_delivered(&mut self, held: &Held, now: Now, key: BundleKey) {
         let Some(entry) = held.entry(key) else {
@@ -48,8 +69,7 @@ impl Forwarding {
         };
         let [source, destination] =
             [entry.source(), entry.destination()].map(|it| held.endpoints().id(it));
-        let is_believed = self.trust(destination) != router::Acknowledgments::None;
-        if !is_believed || source.is_null() {
+        if self.trust(source, destination) == router::Acknowledgments::None {
             return;
         }
         let acknowledgment = Acknowledgment {
@@ -82,11 +102,11 @@ impl Forwarding {
         it: &Acknowledgment,
     ) -> bool {
         // This node knows best of its own endpoints.
-        if held.endpoints().locality_of(&it.destination) != Locality::Remote {
+        if held.endpoints().is_here(&it.destination) {
             return false;
         }
         let is_its_own = it.destination.node_id().as_ref() == Some(peer);
-        match self.trust(&it.destination) {
+        match self.trust(&it.source, &it.destination) {
             router::Acknowledgments::None => false,
             router::Acknowledgments::Verified => is_verified || is_its_own,
             router::Acknowledgments::Anyone => true,

@@ -47,7 +47,22 @@ pub(crate) struct Acknowledgment {
     pub(crate) until: Instant,
 }
 
+/// Source, creation timestamp and destination: an acknowledgment that names another destination is another one, so that nobody's word keeps a
+/// true one out.
+type Name = (EndpointId, CreationTimestamp, EndpointId);
+
 impl Acknowledgment {
+    fn name(&self) -> Name {
+        let (source, destination) = (self.source.clone(), self.destination.clone());
+        (source, self.creation, destination)
+    }
+
+    /// Whether both tell of the same bundle.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn is_of(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+
     fn text_octets(&self) -> usize {
         text_octets(&self.source) + text_octets(&self.destination)
     }
@@ -108,7 +123,7 @@ pub(crate) struct Acknowledgments {
     now: Instant,
     next_number: u64,
     known: BTreeMap<u64, Acknowledgment>,
-    numbers: BTreeMap<(EndpointId, CreationTimestamp), u64>,
+    numbers: BTreeMap<Name, u64>,
     text_octets: usize,
     peers: BTreeMap<NodeId, Peer>,
     /// Neighbours that are to be told now.
@@ -118,17 +133,27 @@ pub(crate) struct Acknowledgments {
 }
 
 impl Acknowledgments {
-    /// One more is known. False where it was.
+    /// One more is known. False where it was; it is then kept as long as the longer of both lifetimes says.
     pub(crate) fn insert(&mut self, now: Instant, it: Acknowledgment) -> bool {
         self.now = now;
-        let identity = (it.source.clone(), it.creation);
-        if it.until <= now || self.numbers.contains_key(&identity) {
+        if it.until <= now {
             return false;
+        }
+        let name = it.name();
+        if let Some(number) = self.numbers.get(&name)
+            && let Some(known) = self.known.get_mut(number)
+        {
+            if now < known.until {
+                known.until = known.until.max(it.until);
+                return false;
+            }
+            let number = *number;
+            self.forget(number);
         }
         let number = self.next_number;
         self.next_number += 1;
         self.text_octets += it.text_octets();
-        self.numbers.insert(identity, number);
+        self.numbers.insert(name, number);
         self.known.insert(number, it);
         while self.known.len() > KNOWN_BOUND || self.text_octets > TEXT_BOUND {
             self.forget_oldest();
@@ -138,9 +163,15 @@ impl Acknowledgments {
     }
 
     fn forget_oldest(&mut self) {
-        if let Some((_, oldest)) = self.known.pop_first() {
-            self.text_octets -= oldest.text_octets();
-            self.numbers.remove(&(oldest.source, oldest.creation));
+        if let Some((&oldest, _)) = self.known.first_key_value() {
+            self.forget(oldest);
+        }
+    }
+
+    fn forget(&mut self, number: u64) {
+        if let Some(it) = self.known.remove(&number) {
+            self.text_octets -= it.text_octets();
+            self.numbers.remove(&it.name());
         }
     }
 
@@ -159,9 +190,10 @@ impl Acknowledgments {
         if self.numbers.is_empty() {
             return false;
         }
-        let number = self.numbers.get(&(source.clone(), creation));
+        let name = (source.clone(), creation, destination.clone());
+        let number = self.numbers.get(&name);
         let known = number.and_then(|number| self.known.get(number));
-        known.is_some_and(|it| now < it.until && it.destination == *destination)
+        known.is_some_and(|it| now < it.until)
     }
 
     /// A neighbour has come or gone.
@@ -269,9 +301,7 @@ impl Acknowledgments {
     /// Octets of memory that they take.
     pub(crate) fn memory_octets(&self) -> usize {
         tree_octets::<(u64, Acknowledgment)>(self.known.len())
-            .saturating_add(tree_octets::<((EndpointId, CreationTimestamp), u64)>(
-                self.numbers.len(),
-            ))
+            .saturating_add(tree_octets::<(Name, u64)>(self.numbers.len()))
             .saturating_add(tree_octets::<(NodeId, Peer)>(self.peers.len()))
             .saturating_add(self.text_octets)
     }
@@ -290,6 +320,8 @@ pub(crate) fn read(body: &[u8], now: Instant) -> Option<Vec<Acknowledgment>> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -379,6 +411,44 @@ mod tests {
             it.handle_timeout(at(2_000 * (step + 1)));
         }
         assert_eq!(heard, (10..all).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn one_that_has_expired_makes_room_for_one_of_the_same_bundle() {
+        let mut it = Acknowledgments::default();
+        let until = |ms| Acknowledgment {
+            until: at(ms),
+            ..of(1)
+        };
+        let knows = |it: &Acknowledgments, ms| {
+            let of = of(1);
+            it.knows(at(ms), &of.source, of.creation, &of.destination)
+        };
+        assert!(it.insert(at(0), until(10)));
+        assert!(knows(&it, 9) && !knows(&it, 10));
+        assert!(!it.insert(at(5), until(20)), "it is known");
+        assert!(knows(&it, 19) && !knows(&it, 20), "the longer time counts");
+        assert!(it.insert(at(20), until(30)), "it is told again");
+        assert_eq!((it.known.len(), it.numbers.len()), (1, 1));
+        assert!(!it.insert(at(30), until(30)), "it has expired");
+    }
+
+    #[test]
+    fn long_names_are_as_bounded_as_many() {
+        let mut it = Acknowledgments::default();
+        let long = alloc::format!("dtn://{}/in", "n".repeat(1_000));
+        for sequence in 0..10_000 {
+            let destination: EndpointId = long.parse().unwrap();
+            let one = Acknowledgment {
+                destination,
+                ..of(sequence)
+            };
+            it.insert(at(0), one);
+            let octets = it.known.values().map(Acknowledgment::text_octets);
+            assert_eq!(octets.sum::<usize>(), it.text_octets);
+            assert!(it.text_octets <= TEXT_BOUND);
+        }
+        assert!(it.memory_octets() < 3 * TEXT_BOUND);
     }
 
     proptest! {
