@@ -85,6 +85,9 @@ const LOG_SEGMENTS_BESIDE: u64 = 6;
 /// Connections of programs that are a part of the node, at a time.
 const PROGRAMS_MAX: usize = 64;
 
+/// Bundles of the store that the node is told of at one instant: reading a clock takes as long as hearing of a bundle.
+const BUNDLES_AN_INSTANT: u64 = 64;
+
 /// Why a node did not run, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -487,9 +490,13 @@ fn recover(
     let mut bundles = recovered.bundles;
     let total = bundles.size_hint().0;
     let mut count = 0_u64;
+    let mut now = clock.now();
     for (_, bundle, extents) in bundles.by_ref() {
+        if count % BUNDLES_AN_INSTANT == 0 {
+            now = clock.now();
+        }
         let bundle = Box::new(bundle);
-        node.handle(clock.now(), Event::Recovered { bundle, extents });
+        node.handle(now, Event::Recovered { bundle, extents });
         if let Some(recording) = &mut recording {
             recording.keep_much(&mut node);
         }

@@ -1,8 +1,8 @@
-//! Bodies of records while a log is opened: the first of them in memory, all others are read again where they lie.
+//! Bodies of records while a log is opened: the first of them in memory, all others are read again where they lie, many at once.
 
 use dhow_bundle::crc::crc32c;
 
-use crate::disk::Disk;
+use crate::walk::Window;
 use crate::wire::index;
 
 /// Times that a body is read again which does not come as it was.
@@ -61,25 +61,21 @@ impl Bodies {
         }
     }
 
-    /// A body as it was found; `None` where the disk does not give it back. `buffer` is where it is read to.
-    pub(crate) fn read<'a>(
-        &'a self,
-        body: &Body,
-        disk: &dyn Disk,
-        buffer: &'a mut Vec<u8>,
-    ) -> Option<&'a [u8]> {
+    /// A body as it was found; `None` where the disk does not give it back.
+    pub(crate) fn read<'a>(&'a self, body: &Body, window: &'a mut Window) -> Option<&'a [u8]> {
         if body.kept != NOWHERE {
             let start = index(body.kept);
             return self
                 .kept
                 .get(start..start.saturating_add(index(body.octets)));
         }
-        buffer.resize(index(body.octets), 0);
+        let octets = u64::from(body.octets);
         for _ in 0..ATTEMPTS {
-            if disk.read_at(body.position, buffer).is_ok() && crc32c(buffer) == body.crc {
-                return Some(buffer);
+            match window.octets(body.position, octets) {
+                Ok(Some(found)) if crc32c(found) == body.crc => break,
+                _ => window.forget(),
             }
         }
-        None
+        window.held(body.position, octets)
     }
 }

@@ -1,6 +1,6 @@
 //! A store's tables, made out of what its log's records amount to (docs/store-format.md 8 and 9).
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use dhow_bundle::DtnTime;
 use dhow_bundle::storage::{BundleKey, Extent, Extents, StoredBundle};
@@ -9,7 +9,6 @@ use crate::bodies::Bodies;
 use crate::checkpoint::Listed;
 use crate::closing::ClosingNote;
 use crate::compaction::split_body;
-use crate::disk::Disk;
 use crate::loss::{Cause, EarlyEnd, Loss, LostPlace};
 use crate::record::{ALIGNMENT, HEADER_OCTETS, Layout, SEGMENTS_START};
 use crate::recovery::Map;
@@ -20,6 +19,7 @@ use crate::segment::{Segment, Segments, Usage};
 use crate::slot::{Before, Slot, Slots};
 use crate::superblock::CheckpointPlace;
 use crate::tail::Tail;
+use crate::walk::Window;
 use crate::wire::{Reader, SharedEndpoints};
 
 /// Generations that a crash may have hidden: more than segments are ever begun between two syncs.
@@ -39,12 +39,13 @@ pub(crate) struct Image {
 
 /// The bundles of an opened store, decoded one by one.
 pub struct RecoveredBundles {
-    /// By their keys, with where their octets lie when that is not the record alone.
-    commits: std::iter::Enumerate<std::vec::IntoIter<(Commit, Option<Box<Extents>>)>>,
+    /// By their keys.
+    commits: std::iter::Enumerate<std::vec::IntoIter<Commit>>,
+    /// The octets of those that have some outside their records.
+    extents: BTreeMap<BundleKey, Extents>,
     layout: Layout,
     bodies: Bodies,
-    disk: Arc<dyn Disk>,
-    buffer: Vec<u8>,
+    window: Window,
     shared: SharedEndpoints,
     unread: u64,
 }
@@ -66,9 +67,7 @@ impl RecoveredBundles {
     }
 
     fn decode(&mut self, commit: &Commit) -> Option<StoredBundle> {
-        let body = self
-            .bodies
-            .read(&commit.body, &*self.disk, &mut self.buffer)?;
+        let body = self.bodies.read(&commit.body, &mut self.window)?;
         let (_, metadata) = split_body(body)?;
         Reader(metadata).bundle(&mut self.shared)
     }
@@ -79,15 +78,17 @@ impl Iterator for RecoveredBundles {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let (key, (commit, extents)) = self.commits.next()?;
+            let (key, commit) = self.commits.next()?;
+            let key = BundleKey(u32::try_from(key).unwrap_or(u32::MAX));
             // A body was found readable before it got a key.
             let Some(bundle) = self.decode(&commit) else {
                 self.unread += 1;
                 continue;
             };
-            let own = own_extent(&self.layout, &commit);
-            let extents = extents.map_or(Extents::One(own), |extents| *extents);
-            let key = BundleKey(u32::try_from(key).unwrap_or(u32::MAX));
+            let extents = commit.has_extents.then(|| self.extents.remove(&key));
+            let extents = extents.flatten();
+            let extents =
+                extents.unwrap_or_else(|| Extents::One(own_extent(&self.layout, &commit)));
             return Some((key, bundle, extents));
         }
     }
@@ -108,20 +109,18 @@ fn own_extent(layout: &Layout, commit: &Commit) -> Extent {
 /// Makes the tables out of what was replayed.
 pub(crate) struct Builder<'a> {
     pub(crate) layout: Layout,
-    pub(crate) disk: &'a Arc<dyn Disk>,
-    pub(crate) size: u64,
     pub(crate) map: &'a Map,
     pub(crate) tail: &'a Tail,
     pub(crate) listed: &'a [Listed],
 }
 
 impl Builder<'_> {
-    fn segments(&self, checkpoint: u64) -> Segments {
+    fn segments(&self, checkpoint: u64, size: u64) -> Segments {
         let mut segments = Segments::new(self.layout.segment_octets.min(UNIT_OCTETS));
         let segment_octets = self.layout.segment_octets;
         let last_effective = self.tail.last_effective().max(checkpoint);
         for (number, known) in (0_u32..).zip(&self.map.segments) {
-            let there = self.size.saturating_sub(self.layout.position(number, 0));
+            let there = size.saturating_sub(self.layout.position(number, 0));
             let there = u32::try_from(there).unwrap_or(u32::MAX).min(segment_octets);
             let generation = &known.generation;
             let tail = self.tail.segments.get(generation);
@@ -153,23 +152,28 @@ impl Builder<'_> {
     }
 
     /// The place of a commit's bundle; `None` when part of that is no place in the log.
-    fn slot(&self, commit: &Commit, bodies: &Bodies, segments: &Segments) -> Option<Slot> {
+    fn slot(
+        &self,
+        commit: &Commit,
+        (bodies, window): (&Bodies, &mut Window),
+        segments: &Segments,
+    ) -> Option<Slot> {
+        let size = window.size;
         let within = |segment: u32, offset: u32, octets: u64| {
             let end = u64::from(offset).checked_add(octets)?;
             let used = segments
                 .at(segment)
                 .is_some_and(|segment| segment.usage != Usage::Free);
-            let there = self.layout.position(segment, 0).checked_add(end)? <= self.size;
+            let there = self.layout.position(segment, 0).checked_add(end)? <= size;
             (used && there && end <= u64::from(self.layout.segment_octets)).then_some(())
         };
         let own =
             u64::from(HEADER_OCTETS) + u64::from(commit.payload) + u64::from(commit.body.octets());
         within(commit.segment, commit.offset, own)?;
-        let mut buffer = Vec::new();
         let mut reader = Reader(&[]);
         let mut count = 0;
         if commit.has_extents {
-            reader = Reader(bodies.read(&commit.body, &**self.disk, &mut buffer)?);
+            reader = Reader(bodies.read(&commit.body, window)?);
             reader.varint()?;
             if reader.varint()? != 0 {
                 reader.varint()?;
@@ -214,13 +218,14 @@ impl Builder<'_> {
         &self,
         checkpoint: CheckpointPlace,
         note: Option<ClosingNote>,
+        size: u64,
     ) -> Option<EarlyEnd> {
         let Some(note) = note else {
             let expected = self
                 .layout
                 .position(checkpoint.segment, checkpoint.place.offset);
-            return (checkpoint.number > 0 && expected >= self.size).then_some(EarlyEnd {
-                found: self.size,
+            return (checkpoint.number > 0 && expected >= size).then_some(EarlyEnd {
+                found: size,
                 expected,
             });
         };
@@ -240,8 +245,9 @@ impl Builder<'_> {
         &self,
         mut replay: Replay,
         checkpoint: CheckpointPlace,
+        mut window: Window,
     ) -> (Image, RecoveredBundles, Loss) {
-        let mut segments = self.segments(checkpoint.place.generation);
+        let mut segments = self.segments(checkpoint.place.generation, window.size);
         let (mut commits, bodies, lost) = replay.take_live();
         let mut loss = Loss::default();
         for (place, segment) in lost {
@@ -254,14 +260,14 @@ impl Builder<'_> {
         commits.sort_unstable_by_key(|commit| (commit.segment, commit.offset));
         // Those whose places are none in the log are let go; slots come once keys are known.
         commits.retain(|commit| {
-            if self.slot(commit, &bodies, &segments).is_some() {
+            let place = self.slot(commit, (&bodies, &mut window), &segments);
+            if place.is_some() {
                 if let Some(segment) = segments.at_mut(commit.segment) {
                     segment.add_commit(commit.offset);
                 }
                 return true;
             }
-            let mut buffer = Vec::new();
-            let body = bodies.read(&commit.body, &**self.disk, &mut buffer);
+            let body = bodies.read(&commit.body, &mut window);
             let bundle = body
                 .and_then(split_body)
                 .and_then(|(_, metadata)| Reader(metadata).bundle(&mut SharedEndpoints::default()));
@@ -274,24 +280,25 @@ impl Builder<'_> {
         });
         commits.sort_by_key(|commit| commit.arrival);
         let mut slots = Slots::with_room(commits.len());
-        let mut bundles = Vec::with_capacity(commits.len());
+        let mut all_extents = BTreeMap::new();
         let mut next_arrival = replay.next_arrival;
-        for commit in commits {
-            let Some(slot) = self.slot(&commit, &bodies, &segments) else {
+        let mut keys = (0..).map(BundleKey);
+        commits.retain(|commit| {
+            let Some(slot) = self.slot(commit, (&bodies, &mut window), &segments) else {
                 // The disk gives no longer what it gave a moment ago: the record stays, as one that nobody refers to.
-                continue;
+                return false;
             };
+            let key = keys.next().unwrap_or(BundleKey(u32::MAX));
             for reference in slot.references(&self.layout) {
                 segments.hold(reference);
             }
             next_arrival = next_arrival.max(commit.arrival.saturating_add(1));
-            let extents = commit
-                .has_extents
-                .then(|| Box::new(slot.extents(&self.layout)));
-            let key = BundleKey(u32::try_from(bundles.len()).unwrap_or(u32::MAX));
-            bundles.push((commit, extents));
+            if commit.has_extents {
+                all_extents.insert(key, slot.extents(&self.layout));
+            }
             slots.put(key, slot);
-        }
+            true
+        });
         let last_generation = self
             .map
             .by_generation
@@ -308,11 +315,11 @@ impl Builder<'_> {
             checkpoint,
         };
         let bundles = RecoveredBundles {
-            commits: bundles.into_iter().enumerate(),
+            commits: commits.into_iter().enumerate(),
+            extents: all_extents,
             layout: self.layout,
             bodies,
-            disk: Arc::clone(self.disk),
-            buffer: Vec::new(),
+            window,
             shared: SharedEndpoints::default(),
             unread: 0,
         };

@@ -24,6 +24,9 @@ use crate::wire::{Reader, SharedEndpoints, index, length};
 /// Octets of a remembered identifier, in the mean at most: many longer ones leave room for fewer.
 const REMEMBERED_OCTETS: u64 = 64;
 
+/// Octets that the record of a bundle takes, at least.
+const RECORD_OCTETS_MIN: u64 = 64;
+
 /// Sequence numbers that are passed over where a reservation may be lost: more than any node gives out meanwhile.
 const DOUBTFUL_SEQUENCES: u64 = 1 << 32;
 
@@ -65,7 +68,7 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    fn read(window: &mut Window<'_>, layout: &Layout) -> Result<Self, DiskError> {
+    fn read(window: &mut Window, layout: &Layout) -> Result<Self, DiskError> {
         let mut map = Self {
             segments: Vec::new(),
             by_generation: BTreeMap::new(),
@@ -115,7 +118,7 @@ pub(crate) fn recover(
         }
     };
     let layout = superblock.layout;
-    let mut window = Window::new(&**disk)?;
+    let mut window = Window::new(disk)?;
     let mut map = Map::read(&mut window, &layout)?;
     let mut replay = Replay::new(removed_bounds(options, &layout), options.memory_octets);
     let contents = if superblock.checkpoint.number == 0 {
@@ -136,6 +139,18 @@ pub(crate) fn recover(
         None => Start::First,
     };
     let note = ClosingNote::read(&layout, superblock.checkpoint, &**disk)?;
+    let listed_count = contents.as_ref().map_or(0, |contents| {
+        contents
+            .segments
+            .iter()
+            .map(|listed| listed.live.len())
+            .sum()
+    });
+    let noted = index(
+        note.map_or(0, |note| note.bundles)
+            .min(window.size / RECORD_OCTETS_MIN),
+    );
+    replay.expect(noted.max(listed_count));
     if let Some(contents) = &contents {
         map.complete(contents);
         read_listed(&mut window, &layout, &map, contents, &mut replay)?;
@@ -147,8 +162,9 @@ pub(crate) fn recover(
         from,
         note.map(|note| note.end),
         options.memory_octets,
+        noted.saturating_sub(listed_count),
     )?;
-    tail.apply(&mut replay, &layout, &**disk);
+    tail.apply(&mut replay, &layout, &mut window);
     if options.durability != Durability::Memory {
         disk.sync()?;
     }
@@ -157,15 +173,14 @@ pub(crate) fn recover(
         .map_or(&[][..], |contents| &contents.segments);
     let builder = Builder {
         layout,
-        disk,
-        size: window.size,
         map: &map,
         tail: &tail,
         listed,
     };
-    let (image, bundles, mut loss) = builder.build(replay, superblock.checkpoint);
+    let early_end = builder.early_end(superblock.checkpoint, note, window.size);
+    let (image, bundles, mut loss) = builder.build(replay, superblock.checkpoint, window);
     tail.tell(&layout, &mut loss);
-    loss.early_end = builder.early_end(superblock.checkpoint, note);
+    loss.early_end = early_end;
     if checkpoint_lost {
         loss.count = Count::AtLeast;
     }
@@ -199,7 +214,7 @@ fn removed_bounds(options: &Options, layout: &Layout) -> Removed {
 
 /// Reads the parts of a checkpoint; `None` when one of them is damaged.
 fn read_checkpoint(
-    window: &mut Window<'_>,
+    window: &mut Window,
     layout: &Layout,
     map: &Map,
     checkpoint: CheckpointPlace,
@@ -251,7 +266,7 @@ fn read_checkpoint(
 
 /// Takes in the live commits of the segments that a checkpoint lists.
 fn read_listed(
-    window: &mut Window<'_>,
+    window: &mut Window,
     layout: &Layout,
     map: &Map,
     contents: &Contents,
@@ -300,7 +315,7 @@ fn read_listed(
 
 /// Takes the live commits of a segment from its seal; `false` when the seal does not have them.
 fn read_summary(
-    window: &mut Window<'_>,
+    window: &mut Window,
     layout: &Layout,
     listed: &Listed,
     replay: &mut Replay,
@@ -319,30 +334,30 @@ fn read_summary(
         return Ok(false);
     };
     let mut reader = Reader(body);
-    let mut entries = BTreeMap::new();
+    let mut entries = Vec::new();
     let mut read = || -> Option<()> {
         for _ in 0..reader.varint()? {
             let offset = reader.varint_u32()?.checked_mul(8)?;
             let payload = reader.varint_u32()?;
             let octets = reader.varint()?;
             let at = length(body.len() - reader.0.len());
-            entries.insert(offset, (payload, at, reader.octets(octets)?));
+            entries.push((offset, payload, at, reader.octets(octets)?));
         }
         Some(())
     };
-    if read().is_none()
-        || !listed
-            .live
-            .iter()
-            .all(|offset| entries.contains_key(offset))
-    {
+    if read().is_none() {
         return Ok(false);
     }
-    for offset in &listed.live {
-        if let Some((payload, at, body)) = entries.get(offset) {
-            let body = (bodies + at, *body);
-            replay.add(listed.index, listed.generation, *offset, *payload, body);
-        }
+    // They are in order, as their records are, and cost nothing to sort.
+    entries.sort_by_key(|(offset, ..)| *offset);
+    let mut wanted = listed.live.iter().peekable();
+    entries.retain(|(offset, ..)| wanted.next_if_eq(&offset).is_some());
+    if wanted.next().is_some() {
+        return Ok(false);
+    }
+    for (offset, payload, at, body) in entries {
+        let body = (bodies + at, body);
+        replay.add(listed.index, listed.generation, offset, payload, body);
     }
     Ok(true)
 }

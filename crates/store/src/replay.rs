@@ -7,7 +7,7 @@ use dhow_bundle::DtnTime;
 use crate::bodies::{Bodies, Body};
 use crate::record::Place;
 use crate::removed::Removed;
-use crate::wire::{Reader, SharedEndpoints};
+use crate::wire::{Reader, SharedEndpoints, index};
 
 /// A commit record that was found.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Commit {
 pub(crate) struct Replay {
     commits: Vec<Commit>,
     /// Offset and place in `commits` of the commits of a generation; offsets rise.
-    by_generation: BTreeMap<u64, Vec<(u32, usize)>>,
+    by_generation: BTreeMap<u64, Vec<(u32, u32)>>,
     bodies: Bodies,
     /// Commits that are damaged, with their segments.
     lost: BTreeMap<Place, u32>,
@@ -50,6 +50,12 @@ impl Replay {
             next_arrival: 0,
             shared: SharedEndpoints::default(),
         }
+    }
+
+    /// So many commits are likely to come: a table that grows is copied again and again.
+    pub(crate) fn expect(&mut self, commits: usize) {
+        // Without the memory for all at once they may still be fewer.
+        let _ = self.commits.try_reserve(commits);
     }
 
     /// Takes in a commit record.
@@ -91,7 +97,10 @@ impl Replay {
         else {
             return self.add_lost(segment, generation, offset);
         };
-        of_generation.push((offset, self.commits.len()));
+        of_generation.push((
+            offset,
+            u32::try_from(self.commits.len()).unwrap_or(u32::MAX),
+        ));
         self.commits.push(Commit {
             segment,
             offset,
@@ -115,7 +124,7 @@ impl Replay {
         };
         let found = of_generation.binary_search_by_key(&place.offset, |(offset, _)| *offset);
         let commit = found.ok().and_then(|found| of_generation.get(found));
-        if let Some(commit) = commit.and_then(|(_, commit)| self.commits.get_mut(*commit)) {
+        if let Some(commit) = commit.and_then(|(_, commit)| self.commits.get_mut(index(*commit))) {
             commit.live = false;
         }
     }

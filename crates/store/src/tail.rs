@@ -6,7 +6,7 @@ use dhow_bundle::crc::{CrcDigest, CrcType};
 use dhow_bundle::mutant::{Mutant, planted};
 
 use crate::bodies::{Bodies, Body};
-use crate::disk::{Disk, DiskError};
+use crate::disk::DiskError;
 use crate::loss::{Cause, Loss, LostPlace};
 use crate::record::{HEADER_OCTETS, Header, Kind, Layout, Place};
 use crate::recovery::Map;
@@ -90,14 +90,16 @@ pub(crate) struct Tail {
 
 impl Tail {
     /// Reads the records from a place on. Without the checkpoint's beginning, segments follow one another with
-    /// gaps, and only the last one's end can be torn. All before the place where the log was `closed` is durable.
+    /// gaps, and only the last one's end can be torn. All before the place where the log was `closed` is durable. About so
+    /// many records are `expected`.
     pub(crate) fn read(
-        window: &mut Window<'_>,
+        window: &mut Window,
         layout: &Layout,
         map: &Map,
         from: Start,
         closed: Option<Place>,
         bodies_octets: u64,
+        expected: usize,
     ) -> Result<Self, DiskError> {
         let mut tail = Self {
             records: Vec::new(),
@@ -112,6 +114,8 @@ impl Tail {
             last: None,
             torn_octets: 0,
         };
+        // Without the memory for all at once they may still be fewer.
+        let _ = tail.records.try_reserve(expected);
         let checkpoint_lost = from == Start::Lost;
         let (from, named) = match from {
             Start::First | Start::Lost => (Place::default(), 0),
@@ -167,7 +171,7 @@ impl Tail {
 
     fn read_segment(
         &mut self,
-        window: &mut Window<'_>,
+        window: &mut Window,
         mut walk: Walk,
         layout: &Layout,
         segment: u32,
@@ -198,7 +202,9 @@ impl Tail {
                     let place = Place { generation, offset };
                     let octets = header.record_octets();
                     found.end = u32::try_from(u64::from(offset) + octets).unwrap_or(u32::MAX);
-                    self.ends.push((place, octets));
+                    if place >= self.durable {
+                        self.ends.push((place, octets));
+                    }
                     self.reach(generation, found.end, segment);
                     self.take(place, segment, &header, &walk.body, layout);
                     found.effective |= matches!(
@@ -247,7 +253,7 @@ impl Tail {
     }
 
     fn take(&mut self, place: Place, segment: u32, header: &Header, body: &[u8], layout: &Layout) {
-        if header.payload_octets > 0 {
+        if header.payload_octets > 0 && place >= self.durable {
             let position = layout.position(segment, place.offset) + u64::from(HEADER_OCTETS);
             self.unchecked.push(Unchecked {
                 place,
@@ -286,7 +292,7 @@ impl Tail {
         }
     }
 
-    fn check_payloads(&mut self, window: &mut Window<'_>) -> Result<(), DiskError> {
+    fn check_payloads(&mut self, window: &mut Window) -> Result<(), DiskError> {
         for unchecked in std::mem::take(&mut self.unchecked) {
             if unchecked.place < self.durable || planted(Mutant::TornPayloadTrusted) {
                 continue;
@@ -346,9 +352,8 @@ impl Tail {
     }
 
     /// Does what the records say, up to the cut.
-    pub(crate) fn apply(&mut self, replay: &mut Replay, layout: &Layout, disk: &dyn Disk) {
-        let mut buffer = Vec::new();
-        for record in &self.records {
+    pub(crate) fn apply(&mut self, replay: &mut Replay, layout: &Layout, window: &mut Window) {
+        for record in std::mem::take(&mut self.records) {
             let Place { generation, offset } = record.place;
             if self.cut.is_some_and(|cut| record.place >= cut) {
                 break;
@@ -357,7 +362,7 @@ impl Tail {
                 break;
             }
             let body = record.body.as_ref();
-            let body = body.and_then(|body| self.bodies.read(body, disk, &mut buffer));
+            let body = body.and_then(|body| self.bodies.read(body, window));
             let Some(body) = body else {
                 replay.add_lost(record.segment, generation, offset);
                 continue;

@@ -1,5 +1,7 @@
 //! Walking a segment record by record, over what is damaged (docs/store-format.md 8).
 
+use std::sync::Arc;
+
 use dhow_bundle::crc::crc32c;
 
 use crate::disk::{Disk, DiskError};
@@ -22,8 +24,8 @@ const NEAR_OCTETS: u64 = 64 * 1024;
 const SEARCH_OCTETS: u32 = 4096;
 
 /// A piece of the log in memory.
-pub(crate) struct Window<'a> {
-    disk: &'a dyn Disk,
+pub(crate) struct Window {
+    disk: Arc<dyn Disk>,
     pub(crate) size: u64,
     /// As long as the longest piece so far: none is filled with zeros twice.
     octets: Vec<u8>,
@@ -32,10 +34,10 @@ pub(crate) struct Window<'a> {
     filled: usize,
 }
 
-impl<'a> Window<'a> {
-    pub(crate) fn new(disk: &'a dyn Disk) -> Result<Self, DiskError> {
+impl Window {
+    pub(crate) fn new(disk: &Arc<dyn Disk>) -> Result<Self, DiskError> {
         Ok(Self {
-            disk,
+            disk: Arc::clone(disk),
             size: disk.size()?,
             octets: Vec::new(),
             start: 0,
@@ -47,6 +49,19 @@ impl<'a> Window<'a> {
     pub(crate) fn octets(&mut self, at: u64, count: u64) -> Result<Option<&[u8]>, DiskError> {
         let octets = self.at_least(at, count)?;
         Ok(octets.and_then(|octets| octets.get(..index(count))))
+    }
+
+    /// Octets that are in memory.
+    pub(crate) fn held(&self, at: u64, count: u64) -> Option<&[u8]> {
+        let octets = self.octets.get(..self.filled)?;
+        octets
+            .get(index(at.checked_sub(self.start)?)..)?
+            .get(..index(count))
+    }
+
+    /// The octets in memory are not to be believed: the next ones come from the disk.
+    pub(crate) fn forget(&mut self) {
+        self.filled = 0;
     }
 
     /// Octets of the log, so many and all behind them that are in memory; `None` when it ends before.
@@ -122,7 +137,7 @@ impl Walk {
         u64::from(self.offset) + u64::from(HEADER_OCTETS) > u64::from(self.end)
     }
 
-    fn header(&self, window: &mut Window<'_>, offset: u32) -> Result<Option<Header>, DiskError> {
+    fn header(&self, window: &mut Window, offset: u32) -> Result<Option<Header>, DiskError> {
         let position = self.layout.position(self.segment, offset);
         let Some(octets) = window.octets(position, u64::from(HEADER_OCTETS))? else {
             return Ok(None);
@@ -134,7 +149,7 @@ impl Walk {
     }
 
     /// The next step; `None` at the end, behind a seal, and after a gap that nothing follows.
-    pub(crate) fn step(&mut self, window: &mut Window<'_>) -> Result<Option<Step>, DiskError> {
+    pub(crate) fn step(&mut self, window: &mut Window) -> Result<Option<Step>, DiskError> {
         let offset = self.offset;
         if self.is_at_end() {
             return Ok(None);
@@ -162,7 +177,7 @@ impl Walk {
     }
 
     /// The next offset after a damaged record where a valid one begins, or the end.
-    fn search(&self, window: &mut Window<'_>, from: u32) -> Result<u32, DiskError> {
+    fn search(&self, window: &mut Window, from: u32) -> Result<u32, DiskError> {
         let mut offset = from + ALIGNMENT;
         while offset < self.end {
             let position = self.layout.position(self.segment, offset);
@@ -212,7 +227,7 @@ fn zeros(octets: &[u8]) -> u32 {
 
 /// A segment's generation and that of the one written before it, if its first record tells.
 pub(crate) fn generation(
-    window: &mut Window<'_>,
+    window: &mut Window,
     layout: &Layout,
     segment: u32,
 ) -> Result<Option<Known>, DiskError> {
