@@ -8,7 +8,7 @@ use dhow_bundle::{BundleId, EndpointId, NodeId, Now, router};
 
 use crate::forwarding::Forwarding;
 use crate::held::Held;
-use crate::held::bundles::Identity;
+use crate::held::bundles::{Entry, Identity};
 use crate::held::retention::State;
 use crate::local::is_routing;
 use crate::routing::acknowledgments::{self, Acknowledgment};
@@ -22,7 +22,11 @@ impl Forwarding {
 
     /// Whose word is believed for bundles of a source and a destination. Those of which no router makes copies, and those that go to several
     /// nodes, have none: one member of a group does not speak for the others.
-    fn trust(&self, source: &EndpointId, destination: &EndpointId) -> router::Acknowledgments {
+    pub(super) fn trust(
+        &self,
+        source: &EndpointId,
+        destination: &EndpointId,
+    ) -> router::Acknowledgments {
         let is_copied = !source.is_null() && !is_routing(destination);
         match is_copied && destination.is_singleton() {
             true => self.routers.trust(destination),
@@ -72,12 +76,7 @@ impl Forwarding {
         if self.trust(source, destination) == router::Acknowledgments::None {
             return;
         }
-        let acknowledgment = Acknowledgment {
-            source: source.clone(),
-            creation: entry.creation(),
-            destination: destination.clone(),
-            until: entry.expires(),
-        };
+        let acknowledgment = acknowledgment_of(held, entry);
         self.acknowledgments.insert(now.monotonic, acknowledgment);
     }
 
@@ -95,7 +94,7 @@ impl Forwarding {
         Some(new)
     }
 
-    fn is_believed(
+    pub(super) fn is_believed(
         &self,
         held: &Held,
         (peer, is_verified): (&NodeId, bool),
@@ -139,5 +138,16 @@ impl Forwarding {
             self.end_copies(key);
         }
         is_in_flight
+    }
+}
+
+/// The acknowledgment of a held bundle, of the whole where it is a fragment.
+pub(super) fn acknowledgment_of(held: &Held, entry: &Entry) -> Acknowledgment {
+    let endpoint = |index| held.endpoints().id(index).clone();
+    Acknowledgment {
+        source: endpoint(entry.source()),
+        creation: entry.creation(),
+        destination: endpoint(entry.destination()),
+        until: entry.expires(),
     }
 }

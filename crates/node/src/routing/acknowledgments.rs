@@ -196,6 +196,12 @@ impl Acknowledgments {
         known.is_some_and(|it| now < it.until)
     }
 
+    /// Those of bundles that live, the newest first.
+    pub(crate) fn newest(&self, now: Instant) -> impl Iterator<Item = &Acknowledgment> {
+        let newest = self.known.values().rev();
+        newest.filter(move |it| now < it.until)
+    }
+
     /// A neighbour has come or gone.
     pub(crate) fn handle_contact(&mut self, now: Instant, peer: &NodeId, contact: Contact) {
         self.now = now;

@@ -165,10 +165,6 @@ pub(crate) trait Router: Send {
     /// The bundles of which a neighbour needs no copy, as it says in other words than an advert's (docs/ibr-dtn.md).
     fn handle_known(&mut self, _: Instant, _: &NodeId, _has: &dyn Fn(BundleKey) -> bool) {}
 
-    /// The bundles that their destinations have, as a neighbour says in such words: a Bloom filter may say so of any bundle. A seam: a router
-    /// that keeps acknowledgments takes them here for those of a neighbour; for all others they are known to the neighbour and nothing more.
-    fn handle_delivered(&mut self, _: Instant, _: &NodeId, _has: &dyn Fn(BundleKey) -> bool) {}
-
     /// Its delivery predictabilities, the greatest of too many, 2^32 being 1; none where it has no such thing.
     fn predictabilities(&mut self, _: Instant) -> Option<BTreeMap<NodeId, u64>> {
         None
