@@ -218,6 +218,12 @@ mistakes! {
     CustodyOfFragment,
     /// After a restart the numbers of bundles in custody begin anew.
     CustodyIdNotReserved,
+    /// A bundle that any neighbour has counts as one that is where it was to go.
+    AnyNeighbourIsDestination,
+    /// A fragment that is at its destination counts as the whole.
+    FragmentAcknowledgesWhole,
+    /// A bundle that begins to come in at its destination counts as one that is there.
+    AcknowledgedBeforeStored,
 }
 
 impl Mutant {

@@ -12,11 +12,57 @@ pub enum RouterKind {
     SprayAndWait,
     /// Neighbours that have met the destination's node more often, or nodes that have (RFC 6693).
     Prophet,
+    /// All neighbours, each once; what a destination's node has is told on, and copies of it end.
+    Epidemic,
+}
+
+/// Whose word counts for a bundle being where it was to go, so that copies of it end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acknowledgments {
+    /// That of the destination's node, when it takes the bundle itself.
+    #[default]
+    None,
+    /// Beside it that of a neighbour whose node ID is proven by TLS, and of one whose own bundle it is.
+    Verified,
+    /// That of any neighbour.
+    Anyone,
+}
+
+impl Acknowledgments {
+    /// Their names in files.
+    pub const NAMES: &[&str] = &[
+        Self::None.name(),
+        Self::Verified.name(),
+        Self::Anyone.name(),
+    ];
+
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Verified => "verified",
+            Self::Anyone => "anyone",
+        }
+    }
+
+    /// That of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = [Self::None, Self::Verified, Self::Anyone].into_iter();
+        all.find(|it| it.name() == name)
+    }
 }
 
 impl RouterKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Static, Self::Flood, Self::SprayAndWait, Self::Prophet];
+    pub const ALL: [Self; 5] = [
+        Self::Static,
+        Self::Flood,
+        Self::SprayAndWait,
+        Self::Prophet,
+        Self::Epidemic,
+    ];
 
     /// Their names, in the same order.
     pub const NAMES: &[&str] = &[
@@ -24,6 +70,7 @@ impl RouterKind {
         Self::Flood.name(),
         Self::SprayAndWait.name(),
         Self::Prophet.name(),
+        Self::Epidemic.name(),
     ];
 
     /// Its name in files.
@@ -34,6 +81,16 @@ impl RouterKind {
             Self::Flood => "flood",
             Self::SprayAndWait => "spray-and-wait",
             Self::Prophet => "prophet",
+            Self::Epidemic => "epidemic",
+        }
+    }
+
+    /// Whose word counts for its bundles where nobody says.
+    #[must_use]
+    pub const fn acknowledgments(self) -> Acknowledgments {
+        match self {
+            Self::Static | Self::Flood => Acknowledgments::None,
+            Self::SprayAndWait | Self::Prophet | Self::Epidemic => Acknowledgments::Verified,
         }
     }
 

@@ -502,6 +502,7 @@ mod tests {
             parameters: SessionParameters {
                 peer: "ipn:3.0".parse().unwrap(),
                 secured: false,
+                proven: false,
                 keepalive_s: 30,
                 segment_mru: 1,
                 transfer_mru: 1,

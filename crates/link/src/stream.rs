@@ -133,6 +133,8 @@ pub struct SessionParameters {
     pub peer: NodeId,
     /// True when TLS protects the session.
     pub secured: bool,
+    /// True when the peer's certificate names that node ID (RFC 9174 4.4.4.3).
+    pub proven: bool,
     /// Seconds between keepalives; 0 for none.
     pub keepalive_s: u16,
     /// Largest segment that the peer takes, octets of data.

@@ -112,6 +112,13 @@ impl Node {
                 returns = before.saturating_add(1);
             }
         }
+        if self
+            .forwarding
+            .is_known_there(&self.held, now, &id, &header.primary.destination)
+        {
+            self.duplicate(id);
+            return Ok(Admission::Known);
+        }
         if returns == 0 && self.held.left_a_moment_ago(now, &id, header) {
             returns = 1;
         }
@@ -176,6 +183,15 @@ impl Node {
         };
         let key = self.held.bundles_mut().insert(entry);
         self.take_custody(key, header);
+        if planted(Mutant::AcknowledgedBeforeStored)
+            && self
+                .held
+                .endpoints()
+                .locality_of(&header.primary.destination)
+                != Locality::Remote
+        {
+            self.acknowledge_arrival(now, key);
+        }
         if self.forwarding.counts_copies(&header.primary.destination)
             && let Some(permits) = header.permits()
         {

@@ -15,6 +15,7 @@ use crate::held::bundles::{Entry, Removal};
 use crate::held::retention::Trigger;
 use crate::local::routing_service;
 use crate::node::{Node, Stage};
+use crate::routing::acknowledgments;
 use crate::sending::PendingRead;
 
 /// The version of the payload.
@@ -29,8 +30,11 @@ const LIFETIME_MS: u64 = 60_000;
 /// An advert is for the neighbour alone.
 const HOP_LIMIT: u8 = 1;
 
-/// The time between two adverts to, or of, one neighbour, at least.
+/// The time between two adverts of one name to, or of, one neighbour, at least.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Adverts of a neighbour that are read in that time, at most, whatever their names.
+const READ_BOUND: u8 = 8;
 
 /// Octets of the name of a router, at most.
 const NAME_OCTETS: u64 = 64;
@@ -45,8 +49,17 @@ pub(crate) struct Adverts {
 }
 
 /// Those of one neighbour.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Exchange {
+    /// By the name under which they go.
+    subjects: BTreeMap<String, Subject>,
+    /// Those that were read since this time, whatever their names.
+    read: Option<(Instant, u8)>,
+}
+
+/// Those of one name.
+#[derive(Clone, Copy, Debug, Default)]
+struct Subject {
     sent: Option<Instant>,
     /// The last one to it, as long as no other bundle has its key.
     last: Option<BundleKey>,
@@ -55,9 +68,9 @@ struct Exchange {
 
 impl Exchange {
     fn is_recent(&self, now: Instant) -> bool {
-        [self.sent, self.heard]
-            .into_iter()
-            .any(|it| !is_over(it, now))
+        let times = self.subjects.values().flat_map(|it| [it.sent, it.heard]);
+        let read = self.read.map(|(at, _)| at);
+        times.chain([read]).any(|it| !is_over(it, now))
     }
 }
 
@@ -74,21 +87,38 @@ impl Adverts {
         self.peers.entry(peer.clone()).or_default()
     }
 
-    /// Whether a neighbour may be told something now; if so, it is, and this was the last advert to it.
-    fn may_say(&mut self, peer: &NodeId, now: Instant) -> Option<Option<BundleKey>> {
+    fn subject(&mut self, peer: &NodeId, name: &str, now: Instant) -> &mut Subject {
         let exchange = self.exchange(peer, now);
-        is_over(exchange.sent, now).then(|| {
-            exchange.sent = Some(now);
-            exchange.last.take()
+        exchange.subjects.entry(name.into()).or_default()
+    }
+
+    /// Whether a neighbour may be told something now; if so, it is, and this was the last advert of that name to it.
+    fn may_say(&mut self, peer: &NodeId, name: &str, now: Instant) -> Option<Option<BundleKey>> {
+        let subject = self.subject(peer, name, now);
+        is_over(subject.sent, now).then(|| {
+            subject.sent = Some(now);
+            subject.last.take()
         })
     }
 
-    /// Whether a neighbour may be heard now; if so, it is.
-    fn may_hear(&mut self, peer: &NodeId, now: Instant) -> bool {
+    /// Whether what a neighbour says may be read now; if so, it is.
+    fn may_read(&mut self, peer: &NodeId, now: Instant) -> bool {
         let exchange = self.exchange(peer, now);
-        let may = is_over(exchange.heard, now);
+        let (since, count) = exchange
+            .read
+            .filter(|(since, _)| !is_over(Some(*since), now))
+            .unwrap_or((now, 0));
+        let may = count < READ_BOUND;
+        exchange.read = Some((since, count + u8::from(may)));
+        may
+    }
+
+    /// Whether a neighbour may be heard now on a subject that this node knows; if so, it is.
+    fn may_hear(&mut self, peer: &NodeId, name: &str, now: Instant) -> bool {
+        let subject = self.subject(peer, name, now);
+        let may = is_over(subject.heard, now);
         if may {
-            exchange.heard = Some(now);
+            subject.heard = Some(now);
         }
         may
     }
@@ -123,7 +153,7 @@ impl Node {
         else {
             return;
         };
-        let Some(last) = self.services.adverts.may_say(peer, now.monotonic) else {
+        let Some(last) = self.services.adverts.may_say(peer, router, now.monotonic) else {
             return;
         };
         if let Some(last) = last.filter(|&last| self.held.waits_for(last, &destination)) {
@@ -140,7 +170,8 @@ impl Node {
             return;
         };
         self.outbox.counters.adverts_sent += 1;
-        self.services.adverts.exchange(peer, now.monotonic).last = Some(key);
+        let subject = self.services.adverts.subject(peer, router, now.monotonic);
+        subject.last = Some(key);
     }
 
     fn version(&self, key: BundleKey) -> Option<Version> {
@@ -170,11 +201,11 @@ impl Node {
         };
         let extents = self.held.payload_start(key, most + 1);
         let advertiser = self.advertiser(key).filter(|_| !extents.is_empty());
-        let may_be_heard = advertiser.is_some_and(|peer| match is_version_6 {
+        let may_be_read = advertiser.is_some_and(|peer| match is_version_6 {
             true => self.services.handshakes.may_read(&peer, now.monotonic),
-            false => self.services.adverts.may_hear(&peer, now.monotonic),
+            false => self.services.adverts.may_read(&peer, now.monotonic),
         });
-        if !may_be_heard {
+        if !may_be_read {
             self.outbox.counters.adverts_refused += 1;
             self.delivered(now, key);
             return;
@@ -191,19 +222,9 @@ impl Node {
     pub(crate) fn hear(&mut self, now: Now, key: BundleKey, octets: &Bytes) {
         let is_version_6 = self.version(key) == Some(Version::V6);
         let is_taken = match (self.advertiser(key), decode(octets)) {
-            (Some(peer), Some((router, body))) => {
+            (Some(peer), Some((name, body))) => {
                 self.services.handshakes.forget(&peer);
-                let may_be_heard =
-                    !is_version_6 || self.services.adverts.may_hear(&peer, now.monotonic);
-                may_be_heard
-                    && self.forwarding.hear(
-                        &self.held,
-                        &mut self.adjacencies,
-                        now,
-                        &router,
-                        &peer,
-                        body,
-                    )
+                self.hear_on(now, &name, &peer, body)
             }
             (Some(peer), None) if is_version_6 => self.take_handshake(now, key, &peer, octets),
             (Some(_), None) | (None, _) => false,
@@ -214,6 +235,21 @@ impl Node {
             false => counters.adverts_refused += 1,
         }
         self.delivered(now, key);
+    }
+
+    /// A neighbour says something. False where this node does not know what it is about, or has heard it a moment ago.
+    fn hear_on(&mut self, now: Now, name: &str, peer: &NodeId, body: &[u8]) -> bool {
+        let are_acknowledgments = name == acknowledgments::NAME;
+        let is_known = are_acknowledgments || self.forwarding.has_router(name);
+        if !is_known || !self.services.adverts.may_hear(peer, name, now.monotonic) {
+            return false;
+        }
+        match are_acknowledgments {
+            true => self.hear_acknowledgments(now, peer, body),
+            false => self
+                .forwarding
+                .hear(&self.held, &mut self.adjacencies, now, name, peer, body),
+        }
     }
 }
 
@@ -292,11 +328,17 @@ mod tests {
         let peer: NodeId = "ipn:2.0".parse().unwrap();
         let mut adverts = Adverts::default();
         let at = |ms| Instant::START + Duration::from_millis(ms);
-        assert!(adverts.may_hear(&peer, at(0)));
-        assert!(!adverts.may_hear(&peer, at(999)));
-        assert!(adverts.may_hear(&peer, at(1_000)));
-        assert_eq!(adverts.may_say(&peer, at(0)), Some(None));
-        assert_eq!(adverts.may_say(&peer, at(999)), None);
-        assert_eq!(adverts.may_say(&peer, at(1_000)), Some(None));
+        assert!(adverts.may_hear(&peer, "flood", at(0)));
+        assert!(!adverts.may_hear(&peer, "flood", at(999)));
+        assert!(adverts.may_hear(&peer, "prophet", at(999)));
+        assert!(adverts.may_hear(&peer, "flood", at(1_000)));
+        assert_eq!(adverts.may_say(&peer, "flood", at(0)), Some(None));
+        assert_eq!(adverts.may_say(&peer, "flood", at(999)), None);
+        assert_eq!(adverts.may_say(&peer, "prophet", at(999)), Some(None));
+        assert_eq!(adverts.may_say(&peer, "flood", at(1_000)), Some(None));
+        let reads = (0..20).filter(|_| adverts.may_read(&peer, at(0))).count();
+        assert_eq!(reads, 8);
+        assert!(!adverts.may_read(&peer, at(999)));
+        assert!(adverts.may_read(&peer, at(1_000)));
     }
 }

@@ -2,11 +2,11 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-pub use dhow_bundle::RouterKind;
 pub use dhow_bundle::gateway::AgeDialect;
 pub use dhow_bundle::protocol::{
     BibeDialect, BibePolicy, Framing, OnSent, Protocol, StcpPolicy, UdpPolicy,
 };
+pub use dhow_bundle::{RouterKind, router::Acknowledgments};
 
 use dhow_bundle::storage::REMOVED_BOUND;
 use dhow_bundle::{NodeId, Version};
@@ -410,6 +410,8 @@ pub struct Routing {
     pub router: RouterKind,
     /// With spray and wait, the copies of a bundle that is made here, 1 to 65,536 (default [`COPIES`]).
     pub copies: u32,
+    /// Whose word counts for a bundle being where it was to go (default [`RouterKind::acknowledgments`]).
+    pub acknowledgments: Acknowledgments,
 }
 
 /// The usual copies of a bundle with spray and wait: enough for some hundred nodes.

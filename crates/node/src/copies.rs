@@ -29,8 +29,12 @@ impl Node {
         let is_there = acknowledges && destination.is_some_and(|it| it.node_id() == peer);
         if is_there {
             self.forwarding.end_copies(key);
+            self.forwarding.note_given(&self.held, now, key);
         } else if let Some(note) = self.forwarding.note(key) {
             self.outbox.store(StoreCommand::Note { key, note });
+            if planted(Mutant::AnyNeighbourIsDestination) {
+                self.forwarding.note_delivered(&self.held, now, key);
+            }
         }
         self.settle_copies(now, key, is_last);
     }

@@ -108,7 +108,7 @@ impl Node {
             self.held
                 .remember(now.monotonic, identity, expires, removal, (0, None));
         }
-        self.forwarding.forget(destination, key);
+        self.forwarding.forget(&self.held, destination, key);
         self.held.let_go(now, key);
         self.reporting
             .store_behind_reports(&mut self.outbox, StoreCommand::Delete { key, remember });

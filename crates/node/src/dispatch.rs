@@ -22,7 +22,11 @@ impl Node {
         };
         let locality = self.held.endpoints().locality(entry.destination());
         if locality == Locality::Remote {
-            if let Some(duration) = return_delay(entry.returns()) {
+            if self.is_purged(now, key) {
+                return;
+            }
+            let returns = self.held.entry(key).map_or(0, |entry| entry.returns());
+            if let Some(duration) = return_delay(returns) {
                 self.retry_after(now, key, duration);
             } else {
                 self.forwarding.enqueue(
@@ -69,6 +73,9 @@ impl Node {
         // RFC 9171 5.9: a fragment waits until the whole is there.
         self.held
             .advance(&mut self.outbox, key, Trigger::PartOfUnit);
+        if planted(Mutant::FragmentAcknowledgesWhole) {
+            self.acknowledge_arrival(now, key);
+        }
         if let Some(head) = self.held.reassembly_mut().add(unit, range, key) {
             self.outbox.counters.reassembled += 1;
             self.unit_whole(now, head, locality);
@@ -87,6 +94,7 @@ impl Node {
 
     /// A whole application data unit is at its destination.
     pub(crate) fn arrive(&mut self, now: Now, key: BundleKey, locality: Locality) {
+        self.acknowledge_arrival(now, key);
         match locality {
             Locality::Administrative => self.administer(now, key),
             Locality::Echo => self.echo(now, key),

@@ -125,13 +125,14 @@ impl Node {
                 if !passes(&mut exchange.heard, now.monotonic) {
                     return false;
                 }
-                self.forwarding.hear_response(
+                let over = self.forwarding.hear_response(
                     &self.held,
                     &mut self.adjacencies,
                     now,
                     peer,
                     &response,
                 );
+                over.into_iter().for_each(|key| self.purge(now, key));
             }
             Handshake::Notification(_) => self.ask_for_handshake(now, peer),
         }
@@ -180,10 +181,10 @@ impl Node {
         let response = Response {
             lifetime_s: LIFETIME_S,
             summary: asks(SUMMARY_VECTOR).map(|()| forwarding.summary_vector(held)),
-            purge: asks(PURGE_VECTOR).map(|()| forwarding.purge_vector()),
+            purge: asks(PURGE_VECTOR).map(|()| forwarding.purge_vector(now)),
             predictabilities: asks(PREDICTABILITIES)
                 .and_then(|()| forwarding.predictabilities(held, now)),
-            acknowledgments: asks(ACKNOWLEDGMENTS).map(|()| forwarding.acknowledgments()),
+            acknowledgments: asks(ACKNOWLEDGMENTS).map(|()| forwarding.acknowledgments(now)),
             limitations: asks(LIMITATIONS).map(|()| LIMITATION_NUMBERS.map(|it| (it, 0)).into()),
         };
         let message = Handshake::Response(Box::new(response));

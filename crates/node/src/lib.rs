@@ -64,6 +64,7 @@ mod paths;
 pub mod perf;
 mod planned;
 mod programs;
+mod purging;
 mod random;
 mod reactive;
 mod reception;

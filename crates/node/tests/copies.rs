@@ -16,19 +16,29 @@ use std::time::Duration;
 
 use dhow_bundle::{Header, Reading};
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Config, RouterKind, Routing};
+use dhow_node::config::{Acknowledgments, Config, RouterKind, Routing};
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;
 
 /// Nodes in a circle, each with a session to the next.
 fn circle(count: u32, seed: u64, router: RouterKind, copies: u32) -> World {
+    believing(count, seed, (router, router.acknowledgments()), copies)
+}
+
+fn believing(
+    count: u32,
+    seed: u64,
+    (router, acknowledgments): (RouterKind, Acknowledgments),
+    copies: u32,
+) -> World {
     let mut world = World::circle(count, seed, |_, config: &mut Config| {
         config.routes.clear();
         config.routing = vec![Routing {
             to: "ipn:*".into(),
             router,
             copies,
+            acknowledgments,
         }];
     });
     world.refusals = 0;
@@ -161,6 +171,27 @@ fn those_who_met_the_destination_are_given_its_bundles() {
     world.until("both came", |world| {
         world.client(2, receiver).received.len() == 2
     });
+}
+
+/// A bundle goes to all six nodes of a circle; once its destination, the fourth, has it, copies end where somebody is believed who says so.
+#[test]
+fn copies_end_as_far_as_somebody_is_believed() {
+    // Nobody has proven its name: only the destination's neighbours hear from it itself.
+    for (trust, left) in [
+        (Acknowledgments::None, vec![0, 1, 5]),
+        (Acknowledgments::Verified, vec![0, 1, 5]),
+        (Acknowledgments::Anyone, vec![]),
+    ] {
+        let mut world = believing(6, 5, (RouterKind::Epidemic, trust), 1);
+        let receiver = world.connect(3, Client::new("ipn:4.42", true));
+        send(&mut world, 0, "ipn:4.42", 3);
+        world.stay(60);
+        assert_eq!(world.client(3, receiver).received.len(), 3);
+        assert_eq!(holders(&world), left, "{trust:?}");
+        // A node that comes later is given none either, where they have ended.
+        world.stay(60);
+        assert_eq!(holders(&world), left, "{trust:?}");
+    }
 }
 
 proptest! {

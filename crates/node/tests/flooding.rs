@@ -20,7 +20,7 @@ use std::time::Duration;
 use dhow_bundle::storage::{BundleKey, REMOVED_BOUND};
 use dhow_bundle::{BundleFlags, BundleId};
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{COPIES, Config, RouterKind, Routing};
+use dhow_node::config::{Acknowledgments, COPIES, Config, RouterKind, Routing};
 use dhow_node::driver::{Occurrence, StreamId};
 use proptest::prelude::*;
 use world::World;
@@ -34,6 +34,7 @@ fn circle(count: u32, seed: u64, edit: impl Fn(u32, &mut Config)) -> World {
             to: "ipn:*".into(),
             router: RouterKind::Flood,
             copies: COPIES,
+            acknowledgments: Acknowledgments::None,
         }];
         config.removed_bound = REMOVED_BOUND;
         edit(number, config);
@@ -276,6 +277,7 @@ fn destinations_of_other_patterns_go_by_routes() {
             to: "ipn:2.*".into(),
             router: RouterKind::Static,
             copies: COPIES,
+            acknowledgments: Acknowledgments::None,
         });
         if number == 1 {
             config.routes.push(dhow_node::config::Route {

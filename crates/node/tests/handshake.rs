@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use dhow_bundle::v6::{self, CreationTime, sdnv};
-use dhow_node::config::{COPIES, ListenerId, RouterKind, Routing};
+use dhow_node::config::{Acknowledgments, COPIES, ListenerId, RouterKind, Routing};
 use dhow_node::driver::{Event, Purpose, StreamId};
 use proptest::prelude::*;
 use world::{Program, World};
@@ -33,12 +33,17 @@ const SEGMENT_OCTETS: usize = 60_000;
 
 /// A node that decides by this router about all destinations.
 fn node(router: RouterKind) -> World {
+    believing(router, router.acknowledgments())
+}
+
+fn believing(router: RouterKind, acknowledgments: Acknowledgments) -> World {
     World::line(1, 7, |_, config| {
         config.node_ids = vec!["dtn://here/".parse().unwrap()];
         config.routing = vec![Routing {
             to: "dtn:**".into(),
             router,
             copies: COPIES,
+            acknowledgments,
         }];
     })
 }
@@ -494,6 +499,116 @@ fn delivered_bundles_are_not_given_and_not_deleted() {
     source.hear(&mut world);
     let (stored, _) = world.machines[0].node.as_ref().unwrap().stored();
     assert_eq!(stored, 2);
+}
+
+/// A set of acknowledgments of bundles of one source, created at 848,000,000 s.
+fn acknowledgments(source: &str, sequences: &[u8]) -> Vec<u8> {
+    let mut out = vec![u8::try_from(sequences.len()).unwrap()];
+    for sequence in sequences {
+        sdnv::write(&mut out, 848_000_000);
+        out.extend_from_slice(&[*sequence, 0, u8::try_from(source.len()).unwrap()]);
+        out.extend_from_slice(source.as_bytes());
+        sdnv::write(&mut out, 848_000_600);
+        sdnv::write(&mut out, 600);
+    }
+    out
+}
+
+/// Two bundles for another node and one for the neighbour `dtn://ibr`, from a source that has gone.
+fn three_held(acknowledgments: Acknowledgments) -> World {
+    let mut world = believing(RouterKind::Epidemic, acknowledgments);
+    let mut source = Peer::meet(&mut world, 1, "dtn://source");
+    for destination in ["dtn://far/sink", "dtn://far/sink", "dtn://ibr/sink"] {
+        source.give(&mut world, "dtn://source/app", destination, b"it");
+    }
+    source.hear(&mut world);
+    source.part(&mut world);
+    world
+}
+
+/// Of applications; messages that wait for neighbours are others.
+fn held(world: &World) -> Vec<u64> {
+    let kept = world.machines[0].store.kept.bundles.values();
+    let ids = kept.map(|(stored, _)| &stored.id);
+    let app = "dtn://source/app".parse().unwrap();
+    let of_app = ids.filter(|id| id.source == app);
+    // 848,000,000 s and number 1 to 3 in version 6: milliseconds of the second (docs/gateway.md).
+    of_app
+        .map(|id| id.creation.time.as_millis() % 1_000)
+        .collect()
+}
+
+#[test]
+fn identities_that_a_believed_neighbour_acknowledges_end_copies_and_are_told_on() {
+    for (trust, left, told) in [
+        (Acknowledgments::None, vec![1, 2, 3], 0),
+        (Acknowledgments::Verified, vec![1, 2], 1),
+        (Acknowledgments::Anyone, vec![1], 2),
+    ] {
+        let mut world = three_held(trust);
+        let mut ibr = Peer::meet(&mut world, 2, "dtn://ibr");
+        let more = [(4, acknowledgments("dtn://source/app", &[2, 3, 77]))];
+        ibr.say(&mut world, &response(&[0; 1_024], &more));
+        ibr.hear(&mut world);
+        // It reads what it was given, so that nothing is on its way.
+        assert_eq!(held(&world), left, "{trust:?}");
+        let mut other = Peer::meet(&mut world, 3, "dtn://other");
+        other.say(&mut world, &[1, 2, 2, 4]);
+        let (messages, _) = other.heard(&mut world);
+        let told_there = items(&messages[0]);
+        assert_eq!(told_there[&4][0], told, "{trust:?}");
+        let mut reader = sdnv::Reader::new(&told_there[&2]);
+        let length = reader.number().unwrap();
+        let filter = reader.octets(length).unwrap();
+        let ones: u32 = filter.iter().map(|octet| octet.count_ones()).sum();
+        assert_eq!(ones, 2 * u32::from(told), "{trust:?}");
+    }
+}
+
+#[test]
+fn a_bundle_that_is_delivered_here_is_told() {
+    let mut world = node(RouterKind::Prophet);
+    let mut source = Peer::meet(&mut world, 1, "dtn://source");
+    source.give(&mut world, "dtn://source/app", "dtn://here/sink", b"one");
+    source.say(&mut world, &[1, 2, 2, 4]);
+    let (messages, _) = source.heard(&mut world);
+    let told = items(&messages[0]);
+    assert_eq!(
+        told[&4][..6],
+        acknowledgments("dtn://source/app", &[1])[..6]
+    );
+    let bits = bits("dtn://source/app", (848_000_000, 1), 1_024);
+    // The filter's length, 1,024 in two octets, stands before it.
+    assert!(
+        bits.iter()
+            .all(|bit| told[&2][2 + bit / 8] & (1 << (bit % 8)) != 0)
+    );
+}
+
+#[test]
+fn a_filter_ends_copies_of_others_bundles_where_anyone_is_believed_and_is_not_told_on() {
+    for (trust, left) in [
+        (Acknowledgments::Verified, vec![1, 2, 3]),
+        (Acknowledgments::Anyone, vec![1]),
+    ] {
+        let mut world = three_held(trust);
+        let mut ibr = Peer::meet(&mut world, 2, "dtn://ibr");
+        let filter = filter("dtn://source/app", 848_000_000, &[2, 3]);
+        let purge = [&[0x88, 0x00][..], &filter].concat();
+        ibr.say(&mut world, &response(&[0; 1_024], &[(2, purge)]));
+        ibr.hear(&mut world);
+        assert_eq!(held(&world), left, "{trust:?}");
+        let mut other = Peer::meet(&mut world, 3, "dtn://other");
+        other.say(&mut world, &[1, 2, 2, 4]);
+        assert_eq!(items(&other.heard(&mut world).0[0])[&4], [0][..]);
+    }
+    // So many bits that it tells of nothing.
+    let mut world = three_held(Acknowledgments::Anyone);
+    let mut ibr = Peer::meet(&mut world, 2, "dtn://ibr");
+    let purge = [&[0x88, 0x00][..], &[0xff; 1_024]].concat();
+    ibr.say(&mut world, &response(&[0; 1_024], &[(2, purge)]));
+    ibr.hear(&mut world);
+    assert_eq!(held(&world), [1, 2, 3]);
 }
 
 proptest! {

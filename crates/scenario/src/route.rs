@@ -1,7 +1,9 @@
 //! `[[route]]`: which neighbour is next, beside those over the fewest links; `[[routing]]`: who decides about bundles.
 
-use dhow_bundle::RouterKind;
 use std::collections::BTreeSet;
+
+use dhow_bundle::RouterKind;
+use dhow_bundle::router::Acknowledgments;
 
 use dhow_document::{Document, Entries, FileError};
 
@@ -57,6 +59,14 @@ pub(crate) fn read_routing(
         }
         let copies = copies.and_then(|it| u32::try_from(it).ok());
         let copies = copies.unwrap_or(USUAL_COPIES);
+        let acknowledgments = entries.text("acknowledgments");
+        if acknowledgments.is_some() && router == RouterKind::Static {
+            let what = "routes make no copies that could end";
+            let error = document.fault(entries.line_of("acknowledgments"), what);
+            return Err(error.with_hint("leave it out, or take another router"));
+        }
+        let acknowledgments = acknowledgments.and_then(Acknowledgments::named);
+        let acknowledgments = acknowledgments.unwrap_or_else(|| router.acknowledgments());
         for node in network.nodes(document, entries, "node")? {
             for &to in &destinations {
                 if !known.insert((node, to)) {
@@ -70,6 +80,7 @@ pub(crate) fn read_routing(
                     to,
                     router,
                     copies,
+                    acknowledgments,
                 });
             }
         }

@@ -2,6 +2,7 @@
 
 use dhow_bundle::RouterKind;
 pub use dhow_bundle::protocol::{Framing, OnSent, Protocol, StcpPolicy, UdpPolicy};
+use dhow_bundle::router::Acknowledgments;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -270,6 +271,8 @@ pub struct Routing {
     pub router: RouterKind,
     /// With spray and wait, the copies of a bundle that is made there.
     pub copies: u32,
+    /// Whose word ends copies of bundles.
+    pub acknowledgments: Acknowledgments,
 }
 
 impl Routing {

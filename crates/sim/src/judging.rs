@@ -162,8 +162,9 @@ impl World {
                 Some(station) => {
                     let unit = beside.0.carried(parcel.name);
                     let unit = unit.and_then(|unit| beside.0.unit(unit));
-                    let is_delivered =
-                        unit.is_some_and(|it| it.to == station.number && it.delivered.is_some());
+                    let is_delivered = unit
+                        .is_some_and(|it| it.to == station.number && it.delivered.is_some())
+                        || voyages.is_there(&parcel);
                     station.handle_acknowledges(&parcel, octets, (moment, is_delivered))
                 }
                 None => Ok(()),

@@ -359,6 +359,7 @@ fn add_routing(scenario: &Scenario, blueprints: &mut [Blueprint]) {
                 to: routing.pattern(&scenario.nodes),
                 router: routing.router,
                 copies: routing.copies,
+                acknowledgments: routing.acknowledgments,
             });
         }
     }

@@ -5,6 +5,7 @@ use std::iter::Peekable;
 use std::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_bundle::router::Acknowledgments;
 use dhow_link::Gather;
 use dhow_node::config::LinkId;
 use dhow_node::recording::Content;
@@ -535,7 +536,13 @@ impl World {
 fn voyages(scenario: &Scenario) -> Option<Box<Voyages>> {
     let nodes = scenario.nodes.iter();
     let nodes = nodes.map(|node| (node.number, node.clock != Clock::None));
-    (scenario.fidelity == Fidelity::Octet).then(|| Box::new(Voyages::new(nodes)))
+    let mut routing = scenario.routing.iter();
+    let ends_copies = routing.any(|it| it.acknowledgments != Acknowledgments::None);
+    let voyages = || match ends_copies {
+        true => Voyages::new(nodes).with_copies_that_end(),
+        false => Voyages::new(nodes),
+    };
+    (scenario.fidelity == Fidelity::Octet).then(|| Box::new(voyages()))
 }
 
 /// A machine by the position of its node.

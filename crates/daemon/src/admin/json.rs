@@ -90,6 +90,7 @@ fn counts(counters: &Counters) -> Value {
         "adverts_sent": counters.adverts_sent,
         "adverts_taken": counters.adverts_taken,
         "adverts_refused": counters.adverts_refused,
+        "purged": counters.purged,
         "programs_ended": counters.programs_ended,
         "fallbacks": counters.fallbacks,
         "signals_sent": counters.signals_sent,

@@ -168,7 +168,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 31] {
+fn bundle_counters(counters: &Counters) -> [Row; 32] {
     [
         (
             "bundles_created",
@@ -270,6 +270,11 @@ fn bundle_counters(counters: &Counters) -> [Row; 31] {
             "adverts_refused",
             "Adverts that no router took",
             counters.adverts_refused,
+        ),
+        (
+            "bundles_purged",
+            "Copies deleted since their bundle is known to be where it was to go",
+            counters.purged,
         ),
         (
             "records_unread",

@@ -144,7 +144,7 @@ mod tests {
                 section = line;
             }
             let is_of_one_router = section == "[[routing]]"
-                && ["program =", "copies ="]
+                && ["program =", "copies =", "acknowledgments ="]
                     .iter()
                     .any(|key| line.starts_with(key));
             if !is_of_one_router && (section != "[[link]]" || !is_of_others(line)) {

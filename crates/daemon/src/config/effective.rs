@@ -255,7 +255,8 @@ mod tests {
 
     #[test]
     fn every_key_that_has_no_default_is_worked_out_or_has_no_value() {
-        const WITHOUT: [&str; 22] = [
+        const WITHOUT: [&str; 23] = [
+            "acknowledgments",
             "copies",
             "interfaces",
             "accept",

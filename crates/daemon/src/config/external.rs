@@ -20,6 +20,7 @@ pub const ROUTERS: &[&str] = &[
     RouterKind::Flood.name(),
     RouterKind::SprayAndWait.name(),
     RouterKind::Prophet.name(),
+    RouterKind::Epidemic.name(),
     PROGRAM,
 ];
 

@@ -4,7 +4,9 @@ use dhow_bundle::NodeId;
 use dhow_bundle::eid::EidPattern;
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 use dhow_document::{Document, Entries, FileError, nearest};
-use dhow_node::config::{COPIES as USUAL_COPIES, LinkConfig, Route, RouterKind, Routing};
+use dhow_node::config::{
+    Acknowledgments, COPIES as USUAL_COPIES, LinkConfig, Route, RouterKind, Routing,
+};
 
 use super::external::{NAME as PROGRAM_NAME, ROUTERS};
 
@@ -75,6 +77,15 @@ const COPIES: Key = key(
     "With router = \"spray-and-wait\", the copies of a bundle that is made here; the same wherever the node file says it.",
 );
 
+/// Whose word ends copies.
+const ACKNOWLEDGMENTS: Key = key(
+    "acknowledgments",
+    Kind::Choice(Acknowledgments::NAMES),
+    Absent::Means("none with flood and programs, else verified"),
+    "\"verified\"",
+    "Whose word counts for a bundle being at its destination, so that copies of it are deleted and no more are made: that of the destination's node when it takes the bundle itself (none), beside it that of neighbours whose node ID TLS has proven and of those whose own bundle it is (verified), or that of anyone (docs/adverts.md).",
+);
+
 /// The section `[[routing]]`.
 pub(super) const ROUTING: Section = Section {
     name: "routing",
@@ -91,9 +102,10 @@ pub(super) const ROUTING: Section = Section {
             "router",
             Kind::Choice(ROUTERS),
             "\"flood\"",
-            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it; spray-and-wait: so many copies, and no more; prophet: neighbours that have met the destination's node more often (docs/routing.md); or a program of its own. Bundles without a source go by routes.",
+            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it; spray-and-wait: so many copies, and no more; prophet: neighbours that have met the destination's node more often; epidemic: flood, and copies end once the bundle is where it was to go (docs/routing.md); or a program of its own. Bundles without a source go by routes.",
         ),
         COPIES,
+        ACKNOWLEDGMENTS,
         PROGRAM_NAME,
     ]],
 };
@@ -113,9 +125,20 @@ pub(super) fn read_routing(
             .with_hint("'copies' is a key of router = \"spray-and-wait\""));
     }
     let copies = copies.and_then(|it| u32::try_from(it).ok());
+    let acknowledgments = entries.text("acknowledgments");
+    if acknowledgments.is_some() && router == RouterKind::Static {
+        return Err(document
+            .fault(
+                entries.line_of("acknowledgments"),
+                "routes make no copies that could end",
+            )
+            .with_hint("leave it out, or take another router"));
+    }
+    let acknowledgments = acknowledgments.and_then(Acknowledgments::named);
     Ok(Routing {
         to: read_pattern(document, entries)?,
         router,
+        acknowledgments: acknowledgments.unwrap_or_else(|| router.acknowledgments()),
         copies: copies.unwrap_or(USUAL_COPIES),
     })
 }

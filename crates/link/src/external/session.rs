@@ -117,6 +117,7 @@ impl Session {
         session.events.push(LinkEvent::Up(SessionParameters {
             peer,
             secured: false,
+            proven: false,
             keepalive_s: 0,
             segment_mru: DATA_OCTETS_MAX,
             transfer_mru: if mtu == 0 { u64::MAX } else { mtu },

@@ -73,6 +73,7 @@ impl Session {
         session.events.push(LinkEvent::Up(SessionParameters {
             peer,
             secured: false,
+            proven: false,
             keepalive_s: keepalive.map_or(0, |it| u16::try_from(it.as_secs()).unwrap_or(u16::MAX)),
             segment_mru: framing.longest_octets(),
             transfer_mru: framing.longest_octets(),

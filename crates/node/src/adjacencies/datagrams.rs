@@ -186,6 +186,7 @@ impl Datagrams {
             DatagramEvent::Up { peer } => LinkEvent::Up(SessionParameters {
                 peer,
                 secured: false,
+                proven: false,
                 keepalive_s: 0,
                 segment_mru: self.segment_mru,
                 transfer_mru: self.link.capabilities().transfer_mru,

@@ -185,6 +185,17 @@ impl Adjacencies {
         self.peers.keys()
     }
 
+    /// Whether the node ID of a peer is proven by TLS, in each of its sessions.
+    pub(crate) fn is_verified(&self, peer: &NodeId) -> bool {
+        let sessions = self.peers.get(peer).into_iter().flatten();
+        let mut proven = sessions.map(|it| {
+            let parameters = self.neighbour(*it).and_then(|it| it.parameters.as_ref());
+            parameters.is_some_and(|it| it.proven)
+        });
+        let first = proven.next();
+        first == Some(true) && proven.all(|it| it)
+    }
+
     /// The sessions over a hop, also those that end.
     pub(crate) fn session_ids_over<'a>(
         &'a self,

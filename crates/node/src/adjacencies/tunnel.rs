@@ -88,6 +88,7 @@ impl Tunnel {
         let up = LinkEvent::Up(SessionParameters {
             peer,
             secured: false,
+            proven: false,
             keepalive_s: 0,
             segment_mru: u64::MAX,
             transfer_mru: u64::MAX,

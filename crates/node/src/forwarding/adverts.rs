@@ -12,36 +12,47 @@ use siphasher::sip::SipHasher24;
 use crate::adjacencies::Adjacencies;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
-use crate::routing::AdvertKey;
+use crate::routing::{AdvertKey, acknowledgments};
 
 impl Forwarding {
     /// Whether a router may have something to say.
     pub(crate) fn has_adverts(&mut self) -> bool {
         !self.routers.is_empty()
-            && self
-                .routers
-                .iter_mut()
-                .any(|(_, router)| router.has_adverts())
+            && (self.acknowledgments.has_adverts()
+                || self
+                    .routers
+                    .iter_mut()
+                    .any(|(_, router)| router.has_adverts()))
     }
 
     /// When a router has something to say although nothing happens.
     pub(crate) fn routers_due(&self) -> Option<Instant> {
-        self.routers.poll_timeout()
+        let due = self.acknowledgments.poll_timeout();
+        due.into_iter().chain(self.routers.poll_timeout()).min()
     }
 
     /// Time has passed.
     pub(crate) fn handle_routers_timeout(&mut self, now: Now) {
+        self.acknowledgments.handle_timeout(now.monotonic);
         self.routers.handle_timeout(now.monotonic);
     }
 
-    /// What a router has to say to a neighbour.
+    /// What a router has to say to a neighbour; before that, the bundles of which no copy is wanted any more.
     pub(crate) fn poll_advert(
         &mut self,
         held: &Held,
         key: AdvertKey,
     ) -> Option<(String, NodeId, Vec<u8>)> {
+        if let Some((peer, body)) = self.acknowledgments.poll_advert() {
+            return Some((acknowledgments::NAME.into(), peer, body));
+        }
         let hash = |key: &AdvertKey, bundle| identity_hash(held, key, bundle);
         self.routers.poll_advert(key, &hash)
+    }
+
+    /// Whether this node has a router of this name.
+    pub(crate) fn has_router(&mut self, name: &str) -> bool {
+        self.routers.named(name).is_some()
     }
 
     /// What a neighbour's router says. False where no router of this node knows what to do with it.

@@ -6,18 +6,19 @@ use crate::adjacencies::session_id::SessionId;
 use crate::forwarding::Forwarding;
 use crate::forwarding::queues::Choice;
 use crate::held::Held;
+use crate::held::endpoints::EndpointIndex;
 use crate::held::retention::{State, Trigger};
 use crate::local::is_routing;
 use crate::memory::tree_octets;
 use crate::outbox::Outbox;
 use crate::routing::{BundleChange, Contact, Facts, Passage, Router, RouterId, Routers};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{EndpointId, Instant, NodeId, Now};
+use dhow_bundle::{CreationTimestamp, EndpointId, Instant, NodeId, Now};
 
 /// All such bundles.
 #[derive(Default)]
@@ -25,6 +26,8 @@ pub(crate) struct Copies {
     pub(super) bundles: BTreeMap<BundleKey, Spread>,
     /// The notes of recovered bundles of which no router has heard.
     recalled: BTreeMap<BundleKey, Bytes>,
+    /// Fragments among them, by the bundle that they are of.
+    fragments: BTreeSet<(EndpointIndex, CreationTimestamp, BundleKey)>,
     /// Bundles that go by routes for now, as their router has it.
     pub(super) left: BTreeMap<BundleKey, Left>,
 }
@@ -97,12 +100,23 @@ impl Copies {
         }
     }
 
+    /// The fragments of a bundle.
+    pub(crate) fn fragments_of(
+        &self,
+        source: EndpointIndex,
+        creation: CreationTimestamp,
+    ) -> impl Iterator<Item = BundleKey> {
+        let [first, last] = [0, u32::MAX].map(|key| (source, creation, BundleKey(key)));
+        self.fragments.range(first..=last).map(|&(_, _, key)| key)
+    }
+
     /// Octets of memory that it takes.
     pub(crate) fn memory_octets(&self) -> usize {
         let notes: usize = self.recalled.values().map(Bytes::len).sum();
         tree_octets::<(BundleKey, Spread)>(self.bundles.len())
             + tree_octets::<(BundleKey, Bytes)>(self.recalled.len())
             + tree_octets::<(BundleKey, Left)>(self.left.len())
+            + tree_octets::<(EndpointIndex, CreationTimestamp, BundleKey)>(self.fragments.len())
             + notes
     }
 }
@@ -170,6 +184,10 @@ impl Forwarding {
         };
         self.copies.bundles.entry(key).or_insert(spread);
         self.copies.left.remove(&key);
+        if let Some(entry) = held.entry(key).filter(|it| it.fragment().is_some()) {
+            let place = (entry.source(), entry.creation(), key);
+            self.copies.fragments.insert(place);
+        }
         if let Some(note) = self.copies.recalled.remove(&key) {
             self.tell_router(key, BundleChange::Noted(&note));
         }
@@ -237,6 +255,9 @@ impl Forwarding {
 
     /// A neighbour's first session is there, or its last is gone.
     pub(crate) fn contact_changed(&mut self, now: Now, peer: &NodeId, contact: Contact) {
+        if self.routers.believes() {
+            (self.acknowledgments).handle_contact(now.monotonic, peer, contact);
+        }
         for (_, router) in self.routers.iter_mut() {
             router.handle_contact(now.monotonic, peer, contact);
         }
@@ -425,7 +446,13 @@ impl Forwarding {
     }
 
     /// A bundle is held no more.
-    pub(crate) fn forget_copies(&mut self, key: BundleKey) {
+    pub(crate) fn forget_copies(&mut self, held: &Held, key: BundleKey) {
+        if !self.copies.fragments.is_empty()
+            && let Some(entry) = held.entry(key)
+        {
+            let place = (entry.source(), entry.creation(), key);
+            self.copies.fragments.remove(&place);
+        }
         let left = self.copies.left.remove(&key).map(|it| it.router);
         if let Some(router) = self.copies.router(key).or(left)
             && let Some(router) = self.routers.get_mut(router)

@@ -1,5 +1,6 @@
 //! The way on: queues, routes, routers, copies, and the bundles that sessions have under way.
 
+mod acknowledgments;
 pub(crate) mod adverts;
 mod before_sync;
 pub(crate) mod choice;
@@ -41,6 +42,7 @@ use crate::forwarding::heads::Heads;
 use crate::forwarding::queues::Queues;
 use crate::forwarding::sent::Sent;
 use crate::forwarding::turns::Turns;
+use crate::routing::acknowledgments::Acknowledgments;
 use crate::routing::static_routes::StaticRoutes;
 use crate::routing::{Hop, Routers};
 
@@ -48,6 +50,8 @@ use crate::routing::{Hop, Routers};
 pub(crate) struct Forwarding {
     routes: StaticRoutes,
     routers: Routers,
+    /// Bundles of which copies end.
+    acknowledgments: Acknowledgments,
     queues: Queues,
     turns: Turns,
     /// Bundles of which several neighbours get a copy.
@@ -113,10 +117,10 @@ impl Forwarding {
 
     /// A bundle is gone.
     #[inline]
-    pub(crate) fn forget(&mut self, destination: EndpointIndex, key: BundleKey) {
+    pub(crate) fn forget(&mut self, held: &Held, destination: EndpointIndex, key: BundleKey) {
         self.sent.remove(destination, key);
         self.acknowledged.remove(&key);
-        self.forget_copies(key);
+        self.forget_copies(held, key);
     }
 
     /// A bundle has not come in after all: no octets of it count as the next hop's.
@@ -195,6 +199,7 @@ impl Forwarding {
         (self.queues.memory_octets())
             .saturating_add(self.copies.memory_octets())
             .saturating_add(self.routers.memory_octets())
+            .saturating_add(self.acknowledgments.memory_octets())
             .saturating_add(self.sent.memory_octets())
     }
 
@@ -220,6 +225,7 @@ impl Forwarding {
         let mut forwarding = Self {
             routes: StaticRoutes::default(),
             routers: Routers::new(config),
+            acknowledgments: Acknowledgments::default(),
             queues: Queues::default(),
             turns: Turns::default(),
             copies: Copies::default(),

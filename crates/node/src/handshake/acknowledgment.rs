@@ -11,7 +11,7 @@ use super::refusal::Refusal;
 use super::table::{read_text, write_text};
 
 /// Acknowledgments in a set that is read, at most.
-const MAX_ACKNOWLEDGMENTS: u64 = 4_096;
+pub(crate) const MAX_ACKNOWLEDGMENTS: u64 = 4_096;
 
 /// A bundle that its destination has.
 #[derive(Clone, Debug, PartialEq, Eq)]

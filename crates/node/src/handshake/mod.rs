@@ -15,7 +15,7 @@ mod table;
 mod tests;
 mod wire;
 
-pub(crate) use acknowledgment::Acknowledgment;
+pub(crate) use acknowledgment::{Acknowledgment, MAX_ACKNOWLEDGMENTS};
 pub(crate) use filter::{FILTER_BUNDLES, Filter, key_of};
 pub(crate) use table::Table;
 pub(crate) use wire::{

@@ -6,11 +6,11 @@ use dhow_bundle::cbor::Reader;
 
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
-    Acknowledge, AgeDialect, BibeDialect, BibePolicy, BundleVersions, Config, CustodyPolicy,
-    DialTime, DiscoverConfig, DiscoverId, Enabled, ExternalConfig, ExternalPolicy, ExternalRouting,
-    Framing, LinkConfig, LinkId, ListenerConfig, ListenerId, OnSent, PayloadChecksum, Protocol,
-    ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy, StcpPolicy, Tls,
-    UdpPolicy,
+    Acknowledge, Acknowledgments, AgeDialect, BibeDialect, BibePolicy, BundleVersions, Config,
+    CustodyPolicy, DialTime, DiscoverConfig, DiscoverId, Enabled, ExternalConfig, ExternalPolicy,
+    ExternalRouting, Framing, LinkConfig, LinkId, ListenerConfig, ListenerId, OnSent,
+    PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder,
+    SessionPolicy, StcpPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::Telling;
@@ -105,8 +105,9 @@ structure!(LinkConfig {
 
 structure!(ListenerConfig { policy; protocol });
 structure!(Route { to, via, priority });
-choice!(RouterKind { 0 => Static {}, 1 => Flood {}, 2 => SprayAndWait {}, 3 => Prophet {} });
-structure!(Routing { to, router; copies });
+choice!(RouterKind { 0 => Static {}, 1 => Flood {}, 2 => SprayAndWait {}, 3 => Prophet {}, 4 => Epidemic {} });
+choice!(Acknowledgments { 0 => None {}, 1 => Verified {}, 2 => Anyone {} });
+structure!(Routing { to, router; copies, acknowledgments });
 structure!(PlannedContact {
     from,
     to,

@@ -16,10 +16,10 @@ use proptest::prelude::*;
 use super::item::Item;
 use super::*;
 use crate::config::{
-    Acknowledge, Config, DialTime, DiscoverConfig, DiscoverId, Enabled, ExternalConfig,
-    ExternalPolicy, ExternalRouting, Framing, LinkConfig, LinkId, ListenerConfig, ListenerId,
-    PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder,
-    SessionPolicy, Tls, UdpPolicy,
+    Acknowledge, Acknowledgments, Config, DialTime, DiscoverConfig, DiscoverId, Enabled,
+    ExternalConfig, ExternalPolicy, ExternalRouting, Framing, LinkConfig, LinkId, ListenerConfig,
+    ListenerId, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing,
+    SendOrder, SessionPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
@@ -99,6 +99,7 @@ pub(super) fn config() -> Config {
             to: "ipn:*".into(),
             router: RouterKind::Flood,
             copies: 5,
+            acknowledgments: Acknowledgments::Anyone,
         }],
         contacts: contacts(),
         discover: vec![DiscoverConfig {

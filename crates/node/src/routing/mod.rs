@@ -5,6 +5,7 @@
 //! neighbours ([`flood`]; [`spray_and_wait`] and [`prophet`], which [`replication`] asks; [`external`](crate::external) has those that are programs of
 //! their own). Either sees endpoint IDs, nodes and contacts; never octets, sessions or clocks.
 
+pub(crate) mod acknowledgments;
 mod flood;
 #[cfg(any(test, feature = "testing"))]
 pub mod oracle;
@@ -21,6 +22,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use dhow_bundle::eid::EidPattern;
+use dhow_bundle::router::Acknowledgments;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Instant, NodeId};
 
@@ -163,10 +165,6 @@ pub(crate) trait Router: Send {
     /// The bundles of which a neighbour needs no copy, as it says in other words than an advert's (docs/ibr-dtn.md).
     fn handle_known(&mut self, _: Instant, _: &NodeId, _has: &dyn Fn(BundleKey) -> bool) {}
 
-    /// The bundles that their destinations have, as a neighbour says in such words: a Bloom filter may say so of any bundle. A seam: a router
-    /// that keeps acknowledgments takes them here for those of a neighbour; for all others they are known to the neighbour and nothing more.
-    fn handle_delivered(&mut self, _: Instant, _: &NodeId, _has: &dyn Fn(BundleKey) -> bool) {}
-
     /// Its delivery predictabilities, the greatest of too many, 2^32 being 1; none where it has no such thing.
     fn predictabilities(&mut self, _: Instant) -> Option<BTreeMap<NodeId, u64>> {
         None
@@ -183,7 +181,7 @@ pub(crate) trait Router: Send {
 fn router(kind: RouterKind, copies: u32) -> Option<Box<dyn Router>> {
     match kind {
         RouterKind::Static => None,
-        RouterKind::Flood => Some(Box::new(Flood::default())),
+        RouterKind::Flood | RouterKind::Epidemic => Some(Box::new(Flood::default())),
         RouterKind::SprayAndWait => {
             Some(Box::new(Replication::new(SprayAndWait::new(copies.into()))))
         }
@@ -207,7 +205,9 @@ pub(crate) struct RouterId(u8);
 #[derive(Default)]
 pub(crate) struct Routers {
     /// None for static routes.
-    patterns: Vec<(EidPattern, Option<RouterId>)>,
+    patterns: Vec<(EidPattern, Option<RouterId>, Acknowledgments)>,
+    /// Whether any of the destinations has acknowledgments that are believed.
+    believes: bool,
     routers: Vec<(RouterKind, Box<dyn Router>)>,
     /// Those that are programs of their own: their positions follow.
     externals: Vec<External>,
@@ -220,13 +220,18 @@ impl Routers {
         for it in &config.routing {
             if let Ok(pattern) = it.to.parse() {
                 let id = routers.id_of(it.router, it.copies);
-                routers.patterns.push((pattern, id));
+                let trust = match it.router {
+                    RouterKind::Static => Acknowledgments::None,
+                    _ => it.acknowledgments,
+                };
+                routers.believes |= trust != Acknowledgments::None;
+                routers.patterns.push((pattern, id, trust));
             }
         }
         for it in &config.external.routing {
             if let Ok(pattern) = it.to.parse() {
                 let id = routers.external_of(&it.program, config);
-                routers.patterns.push((pattern, id));
+                (routers.patterns).push((pattern, id, Acknowledgments::None));
                 if let Some(external) = id.and_then(|id| routers.external_mut(id)) {
                     external.add_pattern(&it.to);
                 }
@@ -300,15 +305,33 @@ impl Routers {
 
     /// The router that the most specific pattern of a destination names, the first of equals; none where static routes decide.
     pub(crate) fn find(&self, destination: &EndpointId) -> Option<RouterId> {
-        let mut best: Option<(u64, Option<RouterId>)> = None;
-        for (pattern, id) in &self.patterns {
+        self.most_specific(destination).and_then(|(id, _)| id)
+    }
+
+    /// Whose word is believed for a destination's bundles.
+    pub(crate) fn trust(&self, destination: &EndpointId) -> Acknowledgments {
+        let found = self.most_specific(destination);
+        found.map_or(Acknowledgments::None, |(_, trust)| trust)
+    }
+
+    /// Whether anybody's is, for any destination.
+    pub(crate) const fn believes(&self) -> bool {
+        self.believes
+    }
+
+    fn most_specific(
+        &self,
+        destination: &EndpointId,
+    ) -> Option<(Option<RouterId>, Acknowledgments)> {
+        let mut best: Option<(u64, (Option<RouterId>, Acknowledgments))> = None;
+        for (pattern, id, trust) in &self.patterns {
             if let Some(specificity) = pattern.specificity(destination)
                 && best.is_none_or(|(other, _)| specificity > other)
             {
-                best = Some((specificity, *id));
+                best = Some((specificity, (*id, *trust)));
             }
         }
-        best.and_then(|(_, id)| id)
+        best.map(|(_, found)| found)
     }
 
     pub(crate) fn get_mut(&mut self, id: RouterId) -> Option<&mut dyn Router> {

@@ -8,6 +8,7 @@ use core::time::Duration;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId};
 
+use super::acknowledgments::{self, Acknowledgments};
 use super::{AdvertKey, BundleChange, Contact, Facts, Passage, router};
 use crate::adverts;
 use crate::config::{COPIES, RouterKind};
@@ -32,9 +33,45 @@ pub fn check_advert(octets: &[u8]) -> usize {
     [Some(octets), body]
         .into_iter()
         .flatten()
-        .flat_map(|advert| RouterKind::ALL.map(|kind| is_taken(kind, advert)))
+        .flat_map(|advert| {
+            let routers = RouterKind::ALL.map(|kind| is_taken(kind, advert));
+            routers.into_iter().chain([are_acknowledgments(advert)])
+        })
         .filter(|is_taken| *is_taken)
         .count()
+}
+
+/// Whether octets are acknowledgments. They are known then, each once, and told as they are known.
+fn are_acknowledgments(advert: &[u8]) -> bool {
+    let now = Instant::START;
+    let Some(all) = acknowledgments::read(advert, now) else {
+        return false;
+    };
+    let (Ok(here), Ok(there)) = ("ipn:2.0".parse::<NodeId>(), "ipn:3.0".parse::<NodeId>()) else {
+        return false;
+    };
+    let mut known = Acknowledgments::default();
+    let new = known.handle_advert(now, &here, all.clone());
+    for it in &all {
+        let is_over = it.until <= now;
+        assert_eq!(
+            known.knows(now, &it.source, it.creation, &it.destination),
+            !is_over || new.iter().any(|new| new.is_of(it)),
+            "all that live are known"
+        );
+    }
+    let memory = known.memory_octets();
+    assert!(known.handle_advert(now, &here, all).is_empty());
+    assert_eq!(known.memory_octets(), memory, "each is known once");
+    known.handle_contact(now, &there, Contact::Up);
+    let told = known.poll_advert();
+    assert_eq!(told.is_some(), !new.is_empty(), "what is known is told");
+    if let Some((_, body)) = told {
+        let told = acknowledgments::read(&body, now).unwrap_or_default();
+        let mut pairs = told.iter().zip(&new);
+        assert!(pairs.all(|(told, new)| told.is_of(new)), "and nothing else");
+    }
+    true
 }
 
 /// Whether a router takes an advert. It gives the neighbour each bundle once at most, and a flooding one all of them where it does not take it.
@@ -67,8 +104,9 @@ fn is_taken(kind: RouterKind, advert: &[u8]) -> bool {
         router.handle_bundle(key, BundleChange::Taken(&peer));
         router.handle_bundle(key, BundleChange::Given(&peer));
     }
+    let floods = matches!(kind, RouterKind::Flood | RouterKind::Epidemic);
     assert!(
-        is_taken || kind != RouterKind::Flood || u32::try_from(given.len()) == Ok(BUNDLES),
+        is_taken || !floods || u32::try_from(given.len()) == Ok(BUNDLES),
         "what is no advert keeps no bundle back"
     );
     is_taken
@@ -109,6 +147,18 @@ mod tests {
             write_byte_string(&mut body, table);
             adverts::encode("prophet", &body)
         };
+        // Of a bundle of ipn:9.5, created at 5 with number 1, for ipn:7.42, and of one for dtn://far/in; 1,000 ms are left.
+        let acknowledged = [
+            &[
+                0x82, 0x85, 0x82, 2, 0x82, 9, 5, 5, 1, 0x82, 2, 0x82, 7, 0x18, 42,
+            ][..],
+            &[
+                0x19, 0x03, 0xe8, 0x85, 0x82, 2, 0x82, 9, 5, 5, 2, 0x82, 1, 0x68,
+            ],
+            b"//far/in",
+            &[0x19, 0x03, 0xe8],
+        ]
+        .concat();
         alloc::vec![
             ("nothing", advert(&[])),
             ("two-bundles", advert(&two)),
@@ -120,6 +170,14 @@ mod tests {
             ("with-table", with_table(&[])),
             ("predictabilities", with_table(&predictabilities)),
             ("half-a-table", with_table(&predictabilities[..7])),
+            (
+                "acknowledgments",
+                adverts::encode("acknowledgments", &acknowledged),
+            ),
+            (
+                "half-an-acknowledgment",
+                adverts::encode("acknowledgments", &acknowledged[..12]),
+            ),
         ]
     }
 
@@ -137,8 +195,8 @@ mod tests {
         let taken = files.map(|file| check_advert(&fs::read(file.unwrap().path()).unwrap()));
         assert_eq!(
             taken.sum::<usize>(),
-            7,
-            "two adverts, one body, one of another router; one with an empty table by two routers, one with predictabilities"
+            12,
+            "two adverts, one body and one of another router by two routers each; one with an empty table by two, one with predictabilities; one of acknowledgments"
         );
     }
 }

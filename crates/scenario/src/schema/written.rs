@@ -1,6 +1,7 @@
 //! Sections that say what there is, piece by piece.
 
 use dhow_bundle::RouterKind;
+use dhow_bundle::router::Acknowledgments;
 use dhow_document::contact_plan::FORMATS;
 use dhow_document::schema::{Absent, Kind, Occurs, Section, key, required, with_default};
 
@@ -160,7 +161,7 @@ pub(super) const ROUTING: Section = Section {
             "router",
             Kind::Choice(RouterKind::NAMES),
             "\"flood\"",
-            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays until the bundle expires or its destination has it; spray-and-wait: 'copies' of them, and no more; prophet: those get one that have met the destination more often, or nodes that have (docs/routing.md).",
+            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays until the bundle expires or its destination has it; spray-and-wait: 'copies' of them, and no more; prophet: those get one that have met the destination more often, or nodes that have; epidemic: flood, and copies end once the bundle is where it was to go (docs/routing.md).",
         ),
         key(
             "copies",
@@ -168,6 +169,13 @@ pub(super) const ROUTING: Section = Section {
             Absent::Means("8"),
             "8",
             "Of spray-and-wait: the copies of a bundle that is made there.",
+        ),
+        key(
+            "acknowledgments",
+            Kind::Choice(Acknowledgments::NAMES),
+            Absent::Means("none with flood, else verified"),
+            "\"anyone\"",
+            "Whose word counts for a bundle being where it was to go, so that copies of it end: as in a node file; sessions here have no TLS, so verified counts each neighbour's word for its own bundles alone.",
         ),
     ]],
 };

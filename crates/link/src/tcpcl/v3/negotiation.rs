@@ -120,6 +120,7 @@ impl Session {
         let parameters = SessionParameters {
             peer,
             secured: false,
+            proven: false,
             keepalive_s,
             segment_mru: NO_LIMIT,
             transfer_mru: NO_LIMIT,

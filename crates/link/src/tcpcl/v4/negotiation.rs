@@ -182,9 +182,11 @@ impl Session {
         }
         // RFC 9174 4.7: the smaller of the two intervals, so that 0 disables keepalives.
         let keepalive_s = self.config.keepalive_s.min(init.keepalive_s);
+        let identities = self.identities.as_ref();
         let parameters = SessionParameters {
+            secured: identities.is_some(),
+            proven: identities.is_some_and(|it| it.node_ids.contains(&peer)),
             peer,
-            secured: self.identities.is_some(),
             keepalive_s,
             segment_mru: init.segment_mru,
             transfer_mru: init.transfer_mru,

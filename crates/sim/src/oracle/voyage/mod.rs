@@ -22,6 +22,7 @@ use crate::queue::MachineIndex;
 pub use older::{SignalContent, Subject};
 pub use parcel::{Parcel, ReportContent};
 pub(super) use station::acknowledged;
+use station::is_of;
 pub use station::{Sending, Station};
 
 /// The oracle that found a violation, and the end of a sentence about it that begins with a node's name.
@@ -83,6 +84,8 @@ impl Original {
 pub struct Voyages {
     stations: Vec<Station>,
     originals: Named<Original>,
+    /// Whether some nodes end copies of bundles that are where they were to go.
+    ends_copies: bool,
     /// Reports that came to whom they are for: of which bundle, from which node, and which status.
     reported: BTreeSet<(BundleName, u32, usize)>,
 }
@@ -119,8 +122,30 @@ impl Voyages {
         Self {
             stations: stations.collect(),
             originals: Named::default(),
+            ends_copies: false,
             reported: BTreeSet::new(),
         }
+    }
+
+    /// Some nodes end copies of bundles that are where they were to go, and acknowledge others without keeping them.
+    #[must_use]
+    pub fn with_copies_that_end(self) -> Self {
+        Self {
+            ends_copies: true,
+            ..self
+        }
+    }
+
+    /// Whether the disk of a bundle's destination has, or had, all octets of the whole bundle: nobody loses anything with another copy.
+    #[must_use]
+    pub fn is_there(&self, parcel: &Parcel) -> bool {
+        let whole = FragmentRange {
+            offset: 0,
+            length: parcel.whole_before(),
+        };
+        let mut stations = self.stations.iter();
+        let destination = stations.find(|it| is_of(&parcel.destination, it.number));
+        self.ends_copies && destination.is_some_and(|it| it.has_durably(parcel.name, whole))
     }
 
     /// One machine.

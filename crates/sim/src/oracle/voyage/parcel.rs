@@ -159,6 +159,14 @@ impl Parcel {
             .map_or(self.payload_octets, |(_, total)| total)
     }
 
+    /// Octets of the whole that a node has of it, as [`Self::range_before`] counts them.
+    pub fn whole_before(&self) -> u64 {
+        match self.is_administrative() {
+            true => self.total_octets().min(1),
+            false => self.total_octets(),
+        }
+    }
+
     /// Flags that all fragments have in common with their bundle.
     pub const fn lasting_flags(&self) -> u64 {
         self.flags & !FRAGMENT

@@ -84,6 +84,7 @@ fn both_sides_agree_on_the_smaller_keepalive_and_learn_each_others_limits_4_7() 
         SessionParameters {
             peer: node("dtn://two/"),
             secured: false,
+            proven: false,
             keepalive_s: 20,
             segment_mru: passive.segment_mru,
             transfer_mru: passive.transfer_mru,
