@@ -14,6 +14,8 @@ pub enum RouterKind {
     Prophet,
     /// All neighbours, each once; what a destination's node has is told on, and copies of it end.
     Epidemic,
+    /// All neighbours, the likeliest bundles first (Burgess et al. 2006).
+    MaxProp,
 }
 
 /// Whose word counts for a bundle being where it was to go, so that copies of it end.
@@ -56,12 +58,13 @@ impl Acknowledgments {
 
 impl RouterKind {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Static,
         Self::Flood,
         Self::SprayAndWait,
         Self::Prophet,
         Self::Epidemic,
+        Self::MaxProp,
     ];
 
     /// Their names, in the same order.
@@ -71,6 +74,7 @@ impl RouterKind {
         Self::SprayAndWait.name(),
         Self::Prophet.name(),
         Self::Epidemic.name(),
+        Self::MaxProp.name(),
     ];
 
     /// Its name in files.
@@ -82,6 +86,7 @@ impl RouterKind {
             Self::SprayAndWait => "spray-and-wait",
             Self::Prophet => "prophet",
             Self::Epidemic => "epidemic",
+            Self::MaxProp => "maxprop",
         }
     }
 
@@ -90,7 +95,9 @@ impl RouterKind {
     pub const fn acknowledgments(self) -> Acknowledgments {
         match self {
             Self::Static | Self::Flood => Acknowledgments::None,
-            Self::SprayAndWait | Self::Prophet | Self::Epidemic => Acknowledgments::Verified,
+            Self::SprayAndWait | Self::Prophet | Self::Epidemic | Self::MaxProp => {
+                Acknowledgments::Verified
+            }
         }
     }
 

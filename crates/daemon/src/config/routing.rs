@@ -102,7 +102,7 @@ pub(super) const ROUTING: Section = Section {
             "router",
             Kind::Choice(ROUTERS),
             "\"flood\"",
-            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it; spray-and-wait: so many copies, and no more; prophet: neighbours that have met the destination's node more often; epidemic: flood, and copies end once the bundle is where it was to go (docs/routing.md); or a program of its own. Bundles without a source go by routes.",
+            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it; spray-and-wait: so many copies, and no more; prophet: neighbours that have met the destination's node more often; epidemic: flood, and copies end once the bundle is where it was to go; maxprop: the same, bundles of few hops and likely paths first (docs/routing.md); or a program of its own. Bundles without a source go by routes.",
         ),
         COPIES,
         ACKNOWLEDGMENTS,

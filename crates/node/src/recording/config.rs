@@ -105,7 +105,7 @@ structure!(LinkConfig {
 
 structure!(ListenerConfig { policy; protocol });
 structure!(Route { to, via, priority });
-choice!(RouterKind { 0 => Static {}, 1 => Flood {}, 2 => SprayAndWait {}, 3 => Prophet {}, 4 => Epidemic {} });
+choice!(RouterKind { 0 => Static {}, 1 => Flood {}, 2 => SprayAndWait {}, 3 => Prophet {}, 4 => Epidemic {}, 5 => MaxProp {} });
 choice!(Acknowledgments { 0 => None {}, 1 => Verified {}, 2 => Anyone {} });
 structure!(Routing { to, router; copies, acknowledgments });
 structure!(PlannedContact {

@@ -2,11 +2,12 @@
 //!
 //! Static routes name the next hops of a destination, best first ([`static_routes`]): its bundles wait in a queue of their own, and
 //! nobody is asked for each. For destinations of other patterns a [`Router`] decides bundle by bundle, and may give copies to several
-//! neighbours ([`flood`]; [`spray_and_wait`] and [`prophet`], which [`replication`] asks; [`external`](crate::external) has those that are programs of
+//! neighbours ([`flood`]; [`spray_and_wait`], [`prophet`] and [`maxprop`], which [`replication`] asks; [`external`](crate::external) has those that are programs of
 //! their own). Either sees endpoint IDs, nodes and contacts; never octets, sessions or clocks.
 
 pub(crate) mod acknowledgments;
 mod flood;
+mod maxprop;
 #[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 mod prophet;
@@ -30,6 +31,7 @@ use crate::config::{Config, LinkId, RouterKind};
 use crate::contacts::ContactTable;
 use crate::external::router::External;
 use flood::Flood;
+use maxprop::MaxProp;
 use prophet::Prophet;
 use replication::Replication;
 use spray_and_wait::SprayAndWait;
@@ -61,6 +63,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) is_own: bool,
     /// The copies that may be made of it, where whoever gave it said so.
     pub(crate) permits: Option<u64>,
+    /// The hops that it has gone, as far as it counts them and no restart was since.
+    pub(crate) hops: u64,
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -71,6 +75,7 @@ impl Facts<'_> {
             destination: None,
             is_own: true,
             permits: None,
+            hops: 0,
         }
     }
 }
@@ -186,6 +191,7 @@ fn router(kind: RouterKind, copies: u32) -> Option<Box<dyn Router>> {
             Some(Box::new(Replication::new(SprayAndWait::new(copies.into()))))
         }
         RouterKind::Prophet => Some(Box::new(Replication::new(Prophet::default()))),
+        RouterKind::MaxProp => Some(Box::new(Replication::new(MaxProp::default()))),
     }
 }
 

@@ -161,7 +161,7 @@ pub(super) const ROUTING: Section = Section {
             "router",
             Kind::Choice(RouterKind::NAMES),
             "\"flood\"",
-            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays until the bundle expires or its destination has it; spray-and-wait: 'copies' of them, and no more; prophet: those get one that have met the destination more often, or nodes that have; epidemic: flood, and copies end once the bundle is where it was to go (docs/routing.md).",
+            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays until the bundle expires or its destination has it; spray-and-wait: 'copies' of them, and no more; prophet: those get one that have met the destination more often, or nodes that have; epidemic: flood, and copies end once the bundle is where it was to go; maxprop: the same, bundles of few hops and likely paths first (docs/routing.md).",
         ),
         key(
             "copies",
