@@ -56,6 +56,65 @@ impl Acknowledgments {
     }
 }
 
+/// Which copies of bundles a full store deletes, so that others find room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DropPolicy {
+    /// None: it refuses.
+    #[default]
+    None,
+    /// Those that have been here longest.
+    FirstIn,
+    /// Those of which most neighbours were given a copy.
+    MostCopied,
+    /// Those that expire next.
+    NearestExpiry,
+    /// The largest.
+    Largest,
+    /// Those that their router would give last.
+    Last,
+}
+
+impl DropPolicy {
+    /// All of them.
+    const ALL: [Self; 6] = [
+        Self::None,
+        Self::FirstIn,
+        Self::MostCopied,
+        Self::NearestExpiry,
+        Self::Largest,
+        Self::Last,
+    ];
+
+    /// Their names in files.
+    pub const NAMES: &[&str] = &[
+        Self::None.name(),
+        Self::FirstIn.name(),
+        Self::MostCopied.name(),
+        Self::NearestExpiry.name(),
+        Self::Largest.name(),
+        Self::Last.name(),
+    ];
+
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::FirstIn => "first-in",
+            Self::MostCopied => "most-copied",
+            Self::NearestExpiry => "nearest-expiry",
+            Self::Largest => "largest",
+            Self::Last => "last",
+        }
+    }
+
+    /// That of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+}
+
 impl RouterKind {
     /// All of them.
     pub const ALL: [Self; 6] = [

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use dhow_bundle::{Header, Reading};
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Acknowledgments, Config, RouterKind, Routing};
+use dhow_node::config::{Acknowledgments, Config, DropPolicy, RouterKind, Routing};
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;
@@ -39,6 +39,7 @@ fn believing(
             router,
             copies,
             acknowledgments,
+            drop: DropPolicy::None,
         }];
     });
     world.refusals = 0;

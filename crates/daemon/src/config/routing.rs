@@ -5,7 +5,7 @@ use dhow_bundle::eid::EidPattern;
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 use dhow_document::{Document, Entries, FileError, nearest};
 use dhow_node::config::{
-    Acknowledgments, COPIES as USUAL_COPIES, LinkConfig, Route, RouterKind, Routing,
+    Acknowledgments, COPIES as USUAL_COPIES, DropPolicy, LinkConfig, Route, RouterKind, Routing,
 };
 
 use super::external::{NAME as PROGRAM_NAME, ROUTERS};
@@ -86,6 +86,14 @@ const ACKNOWLEDGMENTS: Key = key(
     "Whose word counts for a bundle being at its destination, so that copies of it are deleted and no more are made: that of the destination's node when it takes the bundle itself (none), beside it that of neighbours whose node ID TLS has proven and of those whose own bundle it is (verified), or that of anyone (docs/adverts.md).",
 );
 
+/// Which copies make room for others.
+const DROP: Key = with_default(
+    "drop",
+    Kind::Choice(DropPolicy::NAMES),
+    "\"none\"",
+    "Which copies of bundles of other nodes the store deletes when it is full, so that what comes next finds room; none: it refuses. Those that were made here stay (docs/routing.md).",
+);
+
 /// The section `[[routing]]`.
 pub(super) const ROUTING: Section = Section {
     name: "routing",
@@ -106,6 +114,7 @@ pub(super) const ROUTING: Section = Section {
         ),
         COPIES,
         ACKNOWLEDGMENTS,
+        DROP,
         PROGRAM_NAME,
     ]],
 };
@@ -135,7 +144,15 @@ pub(super) fn read_routing(
             .with_hint("leave it out, or take another router"));
     }
     let acknowledgments = acknowledgments.and_then(Acknowledgments::named);
+    let drop = entries.text("drop").and_then(DropPolicy::named);
+    let drop = drop.unwrap_or_default();
+    if drop != DropPolicy::None && router == RouterKind::Static {
+        return Err(document
+            .fault(entries.line_of("drop"), "routes make no copies")
+            .with_hint("leave it out, or take another router"));
+    }
     Ok(Routing {
+        drop,
         to: read_pattern(document, entries)?,
         router,
         acknowledgments: acknowledgments.unwrap_or_else(|| router.acknowledgments()),

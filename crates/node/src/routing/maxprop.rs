@@ -118,14 +118,6 @@ impl MaxProp {
         let cost = destination.and_then(|it| self.costs.get(it));
         cost.copied().unwrap_or(NO_PATH)
     }
-
-    /// The place of a bundle among all: those of few hops by these, all others by their cost.
-    fn place(&self, bundle: &Bundle) -> u64 {
-        match bundle.hops < YOUNG_HOPS {
-            true => DIRECT + 1 + bundle.hops,
-            false => BY_COST + self.cost(bundle.destination.as_ref()),
-        }
-    }
 }
 
 impl Scheme for MaxProp {
@@ -143,7 +135,15 @@ impl Scheme for MaxProp {
     fn rank(&self, peer: &NodeId, bundle: &Bundle) -> Option<u64> {
         Some(match bundle.destination.as_ref() == Some(peer) {
             true => DIRECT,
-            false => self.place(bundle),
+            false => self.place(bundle)?,
+        })
+    }
+
+    /// Those of few hops by these, all others by their cost.
+    fn place(&self, bundle: &Bundle) -> Option<u64> {
+        Some(match bundle.hops < YOUNG_HOPS {
+            true => DIRECT + 1 + bundle.hops,
+            false => BY_COST + self.cost(bundle.destination.as_ref()),
         })
     }
 

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use dhow_bundle::eid::EidPattern;
-use dhow_bundle::router::Acknowledgments;
+use dhow_bundle::router::{Acknowledgments, DropPolicy};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Instant, NodeId};
 
@@ -146,6 +146,14 @@ pub(crate) trait Router: Send {
     /// The copies that a neighbour which has a bundle on its way may make in its turn; none where they are not counted.
     fn permits(&self, key: BundleKey, peer: &NodeId) -> Option<u64>;
 
+    /// The number of nodes that were given a bundle, as far as is remembered.
+    fn copies_given(&self, key: BundleKey) -> u64;
+
+    /// The place of a bundle in the router's order, the last for the greatest; none where it has none but that of time.
+    fn place(&self, _key: BundleKey) -> Option<u64> {
+        None
+    }
+
     /// When it has something to say although nothing happens.
     fn poll_timeout(&self) -> Option<Instant>;
 
@@ -207,13 +215,25 @@ fn program(router: &mut External) -> &mut dyn Router {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RouterId(u8);
 
+/// The configuration of destinations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// None for static routes.
+    router: Option<RouterId>,
+    /// Whose word ends copies.
+    pub(crate) trust: Acknowledgments,
+    /// Which copies make room for others.
+    pub(crate) drop: DropPolicy,
+}
+
 /// The routers of a node, and the destinations of each.
 #[derive(Default)]
 pub(crate) struct Routers {
-    /// None for static routes.
-    patterns: Vec<(EidPattern, Option<RouterId>, Acknowledgments)>,
+    patterns: Vec<(EidPattern, Rule)>,
     /// Whether any of the destinations has acknowledgments that are believed.
     believes: bool,
+    /// Whether any of them has copies that make room for others.
+    drops: bool,
     routers: Vec<(RouterKind, Box<dyn Router>)>,
     /// Those that are programs of their own: their positions follow.
     externals: Vec<External>,
@@ -226,18 +246,27 @@ impl Routers {
         for it in &config.routing {
             if let Ok(pattern) = it.to.parse() {
                 let id = routers.id_of(it.router, it.copies);
-                let trust = match it.router {
-                    RouterKind::Static => Acknowledgments::None,
-                    _ => it.acknowledgments,
+                let rule = match it.router {
+                    RouterKind::Static => Rule::default(),
+                    _ => Rule {
+                        router: id,
+                        trust: it.acknowledgments,
+                        drop: it.drop,
+                    },
                 };
-                routers.believes |= trust != Acknowledgments::None;
-                routers.patterns.push((pattern, id, trust));
+                routers.believes |= rule.trust != Acknowledgments::None;
+                routers.drops |= rule.drop != DropPolicy::None;
+                routers.patterns.push((pattern, rule));
             }
         }
         for it in &config.external.routing {
             if let Ok(pattern) = it.to.parse() {
                 let id = routers.external_of(&it.program, config);
-                (routers.patterns).push((pattern, id, Acknowledgments::None));
+                let rule = Rule {
+                    router: id,
+                    ..Rule::default()
+                };
+                routers.patterns.push((pattern, rule));
                 if let Some(external) = id.and_then(|id| routers.external_mut(id)) {
                     external.add_pattern(&it.to);
                 }
@@ -311,33 +340,37 @@ impl Routers {
 
     /// The router that the most specific pattern of a destination names, the first of equals; none where static routes decide.
     pub(crate) fn find(&self, destination: &EndpointId) -> Option<RouterId> {
-        self.most_specific(destination).and_then(|(id, _)| id)
+        self.rule(destination).router
     }
 
-    /// Whose word is believed for a destination's bundles.
-    pub(crate) fn trust(&self, destination: &EndpointId) -> Acknowledgments {
-        let found = self.most_specific(destination);
-        found.map_or(Acknowledgments::None, |(_, trust)| trust)
-    }
-
-    /// Whether anybody's is, for any destination.
+    /// Whether anybody's word is believed, for any destination.
     pub(crate) const fn believes(&self) -> bool {
         self.believes
     }
 
-    fn most_specific(
-        &self,
-        destination: &EndpointId,
-    ) -> Option<(Option<RouterId>, Acknowledgments)> {
-        let mut best: Option<(u64, (Option<RouterId>, Acknowledgments))> = None;
-        for (pattern, id, trust) in &self.patterns {
+    /// Whether copies make room for others, of any destination.
+    pub(crate) const fn drops(&self) -> bool {
+        self.drops
+    }
+
+    /// The rule that the most specific pattern of a destination has, the first of equals; that of static routes where there is none.
+    pub(crate) fn rule(&self, destination: &EndpointId) -> Rule {
+        let mut best: Option<(u64, Rule)> = None;
+        for (pattern, rule) in &self.patterns {
             if let Some(specificity) = pattern.specificity(destination)
                 && best.is_none_or(|(other, _)| specificity > other)
             {
-                best = Some((specificity, (*id, *trust)));
+                best = Some((specificity, *rule));
             }
         }
-        best.map(|(_, found)| found)
+        best.map(|(_, rule)| rule).unwrap_or_default()
+    }
+
+    pub(crate) fn get(&self, id: RouterId) -> Option<&dyn Router> {
+        match self.routers.get(usize::from(id.0)) {
+            Some((_, router)) => Some(router.as_ref()),
+            None => self.external(id).map(|it| it as &dyn Router),
+        }
     }
 
     pub(crate) fn get_mut(&mut self, id: RouterId) -> Option<&mut dyn Router> {

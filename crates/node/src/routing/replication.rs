@@ -10,9 +10,11 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::cbor::{BREAK, Kind, Reader, write_indefinite_array, write_unsigned};
 use dhow_bundle::header::MAX_PERMITS;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
 use dhow_bundle::{EndpointId, Instant, NodeId, Reading};
 
+use super::flood::items;
 use super::summary::{self, ADVERT_BUNDLES, COMPARED_BOUND, Form, Summary};
 use super::{AdvertKey, BundleChange, Contact, Facts, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
@@ -46,6 +48,11 @@ pub(super) trait Scheme: Send {
 
     /// The place of a bundle among those for a neighbour, the smallest first; none where it gets no copy as far as is known.
     fn rank(&self, peer: &NodeId, bundle: &Bundle) -> Option<u64>;
+
+    /// The place of a bundle whoever the neighbour is; none where there is no such order.
+    fn place(&self, _bundle: &Bundle) -> Option<u64> {
+        None
+    }
 
     /// Whether that says anything.
     fn has_table(&self) -> bool;
@@ -236,7 +243,7 @@ impl<S: Scheme> Replication<S> {
         bundle.destination = facts.destination.cloned();
         bundle.hops = facts.hops;
         if bundle.permits == 0 {
-            bundle.permits = match facts.is_own {
+            bundle.permits = match facts.is_own || planted(Mutant::PermitsAnew) {
                 true => own,
                 false => facts.permits.unwrap_or(1),
             };
@@ -309,7 +316,9 @@ impl<S: Scheme> Replication<S> {
             true => bundle.permits / 2,
             false => 0,
         };
-        bundle.permits -= handed;
+        if !planted(Mutant::PermitsNotHalved) {
+            bundle.permits -= handed;
+        }
         bundle.taken.push((peer.clone(), handed));
         self.finish(number, peer);
     }
@@ -367,7 +376,9 @@ impl<S: Scheme> Router for Replication<S> {
             (BundleChange::Given(peer), Some(number)) => {
                 if let Some(bundle) = self.bundles.get_mut(&number) {
                     bundle.end(peer);
-                    bundle.give(&octets(peer));
+                    if !planted(Mutant::GivenForgotten) {
+                        bundle.give(&octets(peer));
+                    }
                 }
             }
             (BundleChange::Barred(peer), Some(number)) => {
@@ -471,6 +482,17 @@ impl<S: Scheme> Router for Replication<S> {
         let bundle = self.bundles.get(self.numbers.get(&key)?)?;
         let taken = bundle.taken.iter().find(|(it, _)| it == peer);
         Some(taken.map_or(1, |(_, handed)| (*handed).max(1)))
+    }
+
+    fn copies_given(&self, key: BundleKey) -> u64 {
+        let number = self.numbers.get(&key);
+        let bundle = number.and_then(|number| self.bundles.get(number));
+        bundle.map_or(0, |bundle| items(&bundle.given))
+    }
+
+    fn place(&self, key: BundleKey) -> Option<u64> {
+        self.scheme
+            .place(self.bundles.get(self.numbers.get(&key)?)?)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
