@@ -47,9 +47,10 @@ impl World {
                 }
             }
             Seen::Acknowledged(parcel, octets)
-                if is_whole(parcel) && *octets >= parcel.octets() =>
+                if is_whole(parcel) && *octets == parcel.octets() =>
             {
-                // A router hears of a bundle once it is durable: a copy of one that comes in may be refused as complete before, and is offered again.
+                // One that is refused as complete may be forgotten, where the session dies before the segment under way has ended. So may one that is given
+                // before it is durable here.
                 let mut held = self.kept.named(at, parcel.name);
                 if held.any(|(_, fact)| fact.part.is_none()) {
                     self.spreads.handle_given(at, parcel.name, to);
