@@ -186,7 +186,7 @@ pub(super) const REPORT: Section = Section {
         text(
             "y",
             "\"goodput\"",
-            "The measure that is shown: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, written_ratio:NODE:NODE (while payloads could pass), measurements_made, measurements_stored, measurements_lost, cpu:NODE, cpu_share:NODE, figure:NAME or figure:NAME:PROGRAM.",
+            "The measure that is shown: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, written_ratio:NODE:NODE (while payloads could pass), measurements_made, measurements_stored, measurements_lost, cpu:NODE, cpu_share:NODE, figure:NAME or figure:NAME:PROGRAM, goodput_of:NAME or goodput_of:NAME:PROGRAM (goodput divided by that figure).",
         ),
         key(
             "table",

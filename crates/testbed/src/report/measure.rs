@@ -45,6 +45,8 @@ pub enum Measure {
     WrittenRatio(String, String),
     /// The mean of a figure that programs tell, and of which, if not of all.
     Figure(String, Option<String>),
+    /// Goodput, divided by such a figure: that of a yardstick which was there in the same run.
+    GoodputOf(String, Option<String>),
 }
 
 /// All names but those of figures and nodes.
@@ -89,23 +91,42 @@ impl FromStr for Measure {
                     let nodes = nodes.split_once(':').ok_or_else(|| not_measured(text))?;
                     Self::WrittenRatio(nodes.0.to_owned(), nodes.1.to_owned())
                 }
-                Some(("figure", figure)) => match figure.split_once(':') {
-                    Some((name, program)) => {
-                        Self::Figure(name.to_owned(), Some(program.to_owned()))
-                    }
-                    None => Self::Figure(figure.to_owned(), None),
-                },
+                Some(("figure", figure)) => {
+                    let (name, program) = figure_and_program(figure);
+                    Self::Figure(name, program)
+                }
+                Some(("goodput_of", figure)) => {
+                    let (name, program) = figure_and_program(figure);
+                    Self::GoodputOf(name, program)
+                }
                 _ => return Err(not_measured(text)),
             },
         })
     }
 }
 
+/// The name of a figure, and the program that tells it where one is named.
+fn figure_and_program(text: &str) -> (String, Option<String>) {
+    match text.split_once(':') {
+        Some((name, program)) => (name.to_owned(), Some(program.to_owned())),
+        None => (text.to_owned(), None),
+    }
+}
+
+/// The mean of a figure that programs tell.
+fn figure_mean(summary: &RunSummary, name: &str, program: Option<&String>) -> Option<f64> {
+    let values = summary
+        .figures
+        .iter()
+        .filter(|it| it.name == *name && program.is_none_or(|of| *of == it.program));
+    Spread::of(values.map(|it| it.value).collect()).map(|spread| spread.mean)
+}
+
 /// The error for a name that is no measure.
 fn not_measured(text: &str) -> String {
     let meant = did_you_mean(text, &NAMES);
     format!(
-        "'{text}' is not measured: {meant}{}, written_ratio:NODE:NODE, cpu:NODE, cpu_share:NODE, figure:NAME and figure:NAME:PROGRAM are",
+        "'{text}' is not measured: {meant}{}, written_ratio:NODE:NODE, cpu:NODE, cpu_share:NODE, figure:NAME, figure:NAME:PROGRAM, goodput_of:NAME and goodput_of:NAME:PROGRAM are",
         NAMES.join(", ")
     )
 }
@@ -139,6 +160,10 @@ impl fmt::Display for Measure {
             }
             Self::Figure(name, None) => f.write_str(name),
             Self::Figure(name, Some(program)) => write!(f, "{name} of {program}"),
+            Self::GoodputOf(name, None) => write!(f, "goodput, as a share of {name}"),
+            Self::GoodputOf(name, Some(program)) => {
+                write!(f, "goodput, as a share of the {name} of {program}")
+            }
         }
     }
 }
@@ -184,11 +209,11 @@ impl Measure {
                 let other = written(other).filter(|octets| *octets > 0.0)?;
                 written(one).map(|octets| octets / other)
             }
-            Self::Figure(name, program) => {
-                let values = summary.figures.iter().filter(|it| {
-                    it.name == *name && program.as_ref().is_none_or(|of| *of == it.program)
-                });
-                Spread::of(values.map(|it| it.value).collect()).map(|spread| spread.mean)
+            Self::Figure(name, program) => figure_mean(summary, name, program.as_ref()),
+            Self::GoodputOf(name, program) => {
+                let figure = figure_mean(summary, name, program.as_ref());
+                let figure = figure.filter(|figure| *figure > 0.0)?;
+                summary.goodput().map(|goodput| goodput / figure)
             }
         }
     }
@@ -198,7 +223,7 @@ impl Measure {
     pub fn axis(&self, runs: &[RunSummary]) -> Axis {
         match self {
             Self::Goodput => Axis::Rate,
-            Self::Delivery | Self::Share(_) => Axis::Share,
+            Self::Delivery | Self::Share(_) | Self::GoodputOf(..) => Axis::Share,
             Self::Delay(_) | Self::Drain | Self::Processor | Self::LinkTime | Self::Used(_) => {
                 Axis::Time
             }

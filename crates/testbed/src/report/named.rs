@@ -58,17 +58,21 @@ impl Named {
         match measure {
             Measure::Used(name) | Measure::Share(name) => node(name),
             Measure::WrittenRatio(one, other) => node(one).or_else(|| node(other)),
-            Measure::Figure(..) if self.measures => None,
-            Measure::Figure(_, Some(program)) if !self.programs.contains(program) => {
+            Measure::Figure(..) | Measure::GoodputOf(..) if self.measures => None,
+            Measure::Figure(_, Some(program)) | Measure::GoodputOf(_, Some(program))
+                if !self.programs.contains(program) =>
+            {
                 let names: Vec<&str> = self.programs.iter().map(String::as_str).collect();
                 let meant = did_you_mean(program, &names);
                 let what =
                     format!("{measure} is asked for, and no program '{program}' tells figures");
                 Some(with_question(what, &meant))
             }
-            Measure::Figure(..) if self.programs.is_empty() => Some(format!(
-                "{measure} is asked for, and no program tells figures ('output' of [[program]])"
-            )),
+            Measure::Figure(..) | Measure::GoodputOf(..) if self.programs.is_empty() => {
+                Some(format!(
+                    "{measure} is asked for, and no program tells figures ('output' of [[program]])"
+                ))
+            }
             _ => None,
         }
     }
@@ -108,6 +112,7 @@ mod tests {
             "cpu:box",
             "figure:rate:p",
             "figure:rate",
+            "goodput_of:rate:p",
             "written_ratio:box:box",
         ] {
             assert_eq!(refused(&one, measure), None, "{measure}");
@@ -117,6 +122,7 @@ mod tests {
             ("cpu_share:zz", "no node is named 'zz'"),
             ("written_ratio:box:zz", "no node is named 'zz'"),
             ("figure:rate:q", "no program 'q' tells figures"),
+            ("goodput_of:rate:q", "no program 'q' tells figures"),
         ] {
             let what = refused(&one, measure).expect(measure);
             assert!(what.contains(said), "{what}");

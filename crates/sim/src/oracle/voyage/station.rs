@@ -8,7 +8,7 @@ use dhow_bundle::{EndpointId, FragmentRange, Instant};
 use super::{Moment, Parcel, Wrong, covers};
 use crate::ledger::{BundleName, Named};
 
-/// The number of times that one bundle may leave one machine in a second.
+/// The number of times that one bundle may leave one machine for one other in a second.
 const SENDINGS_MAX: u32 = 20;
 
 /// The interval in which those are counted.
@@ -34,8 +34,8 @@ pub struct Station {
     stored: Named<Vec<(FragmentRange, u64)>>,
     /// Batches that its disk was given, and of which flushes have ended.
     batches: (u64, u64),
-    /// The beginning of the present interval and the number of times that a bundle has left in it.
-    sendings: Named<(Instant, u32), (BundleName, u64)>,
+    /// The beginning of the present interval and the number of times that a bundle has left for a node in it.
+    sendings: Named<(Instant, u32), (BundleName, (u64, Option<u32>))>,
 }
 
 /// A bundle or fragment that came.
@@ -266,7 +266,7 @@ impl Station {
         sending: Sending,
         moment: Moment,
     ) -> Result<(), Wrong> {
-        self.check_often(parcel, moment)?;
+        self.check_often(parcel, sending.to, moment)?;
         let is_source = self.is_source(parcel);
         let names_this = |node: &EndpointId| is_of(node, self.number);
         // RFC 6259: in version 6 nobody need name it.
@@ -363,8 +363,13 @@ impl Station {
         Ok(())
     }
 
-    fn check_often(&mut self, parcel: &Parcel, moment: Moment) -> Result<(), Wrong> {
-        let place = (parcel.name, parcel.range().offset);
+    fn check_often(
+        &mut self,
+        parcel: &Parcel,
+        to: Option<u32>,
+        moment: Moment,
+    ) -> Result<(), Wrong> {
+        let place = (parcel.name, (parcel.range().offset, to));
         let (since, count) = self.sendings.entry(place).or_insert((moment.now, 0));
         if moment.now.since(*since) > SENDINGS_EVERY {
             (*since, *count) = (moment.now, 0);
@@ -373,7 +378,7 @@ impl Station {
         match *count > SENDINGS_MAX {
             true => Err((
                 "moves",
-                format!("sends one bundle {count} times within a second"),
+                format!("sends one bundle {count} times within a second to one neighbour"),
             )),
             false => Ok(()),
         }
