@@ -224,6 +224,18 @@ mistakes! {
     FragmentAcknowledgesWhole,
     /// A bundle that begins to come in at its destination counts as one that is there.
     AcknowledgedBeforeStored,
+    /// A full store drops copies where no policy says so.
+    DropsWithoutPolicy,
+    /// Bundles that were made here make room for others.
+    DropsOwn,
+    /// Copies that sessions have on their way make room for others.
+    DropsInFlight,
+    /// Who hands copies of a bundle on may make as many as before.
+    PermitsNotHalved,
+    /// A bundle that came may be copied as often as one that is made here.
+    PermitsAnew,
+    /// A node may be given a copy of what it has been given.
+    GivenForgotten,
 }
 
 impl Mutant {

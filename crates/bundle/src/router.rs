@@ -14,6 +14,8 @@ pub enum RouterKind {
     Prophet,
     /// All neighbours, each once; what a destination's node has is told on, and copies of it end.
     Epidemic,
+    /// All neighbours, the likeliest bundles first (Burgess et al. 2006).
+    MaxProp,
 }
 
 /// Whose word counts for a bundle being where it was to go, so that copies of it end.
@@ -54,14 +56,74 @@ impl Acknowledgments {
     }
 }
 
+/// Which copies of bundles a full store deletes, so that others find room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DropPolicy {
+    /// None: it refuses.
+    #[default]
+    None,
+    /// Those that have been here longest.
+    FirstIn,
+    /// Those of which most neighbours were given a copy.
+    MostCopied,
+    /// Those that expire next.
+    NearestExpiry,
+    /// The largest.
+    Largest,
+    /// Those that their router would give last.
+    Last,
+}
+
+impl DropPolicy {
+    /// All of them.
+    const ALL: [Self; 6] = [
+        Self::None,
+        Self::FirstIn,
+        Self::MostCopied,
+        Self::NearestExpiry,
+        Self::Largest,
+        Self::Last,
+    ];
+
+    /// Their names in files.
+    pub const NAMES: &[&str] = &[
+        Self::None.name(),
+        Self::FirstIn.name(),
+        Self::MostCopied.name(),
+        Self::NearestExpiry.name(),
+        Self::Largest.name(),
+        Self::Last.name(),
+    ];
+
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::FirstIn => "first-in",
+            Self::MostCopied => "most-copied",
+            Self::NearestExpiry => "nearest-expiry",
+            Self::Largest => "largest",
+            Self::Last => "last",
+        }
+    }
+
+    /// That of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+}
+
 impl RouterKind {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Static,
         Self::Flood,
         Self::SprayAndWait,
         Self::Prophet,
         Self::Epidemic,
+        Self::MaxProp,
     ];
 
     /// Their names, in the same order.
@@ -71,6 +133,7 @@ impl RouterKind {
         Self::SprayAndWait.name(),
         Self::Prophet.name(),
         Self::Epidemic.name(),
+        Self::MaxProp.name(),
     ];
 
     /// Its name in files.
@@ -82,6 +145,7 @@ impl RouterKind {
             Self::SprayAndWait => "spray-and-wait",
             Self::Prophet => "prophet",
             Self::Epidemic => "epidemic",
+            Self::MaxProp => "maxprop",
         }
     }
 
@@ -90,7 +154,9 @@ impl RouterKind {
     pub const fn acknowledgments(self) -> Acknowledgments {
         match self {
             Self::Static | Self::Flood => Acknowledgments::None,
-            Self::SprayAndWait | Self::Prophet | Self::Epidemic => Acknowledgments::Verified,
+            Self::SprayAndWait | Self::Prophet | Self::Epidemic | Self::MaxProp => {
+                Acknowledgments::Verified
+            }
         }
     }
 

@@ -141,7 +141,11 @@ impl Node {
         }
         self.held.check_whole(&self.config, header)?;
         let octets = header.total_octets();
-        self.check_room(octets, Comes::Over(session, &header.primary.destination))?;
+        let comes = Comes::Over(session, &header.primary.destination);
+        if let Err(refused) = self.check_room(octets, comes) {
+            self.drop_copies(now, octets);
+            return Err(refused);
+        }
         let total_octets = header.total_adu_octets();
         let fragment = id.fragment.map(|range| Fragment {
             range,

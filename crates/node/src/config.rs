@@ -2,11 +2,12 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+pub use dhow_bundle::RouterKind;
 pub use dhow_bundle::gateway::AgeDialect;
 pub use dhow_bundle::protocol::{
     BibeDialect, BibePolicy, Framing, OnSent, Protocol, StcpPolicy, UdpPolicy,
 };
-pub use dhow_bundle::{RouterKind, router::Acknowledgments};
+pub use dhow_bundle::router::{Acknowledgments, DropPolicy};
 
 use dhow_bundle::storage::REMOVED_BOUND;
 use dhow_bundle::{NodeId, Version};
@@ -412,6 +413,8 @@ pub struct Routing {
     pub copies: u32,
     /// Whose word counts for a bundle being where it was to go (default [`RouterKind::acknowledgments`]).
     pub acknowledgments: Acknowledgments,
+    /// Which copies a full store deletes.
+    pub drop: DropPolicy,
 }
 
 /// The usual copies of a bundle with spray and wait: enough for some hundred nodes.

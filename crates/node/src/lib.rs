@@ -38,6 +38,7 @@ pub mod discovery;
 mod disk_room;
 mod dispatch;
 pub mod driver;
+mod dropping;
 mod echo;
 mod encapsulation;
 pub mod external;

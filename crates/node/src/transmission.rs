@@ -229,8 +229,10 @@ impl Node {
         let total = header_octets
             .saturating_add(payload_octets)
             .saturating_add(prepared.template.trailer_octets());
-        self.check_room(total, Comes::Given(&prepared.primary.destination))
-            .map_err(|refused| ApiRefusal::NoResources(refused.why))?;
+        if let Err(refused) = self.check_room(total, Comes::Given(&prepared.primary.destination)) {
+            self.drop_copies(now, total);
+            return Err(ApiRefusal::NoResources(refused.why));
+        }
         let key = self.held.hold_made(
             now,
             prepared.asked.version,

@@ -334,6 +334,8 @@ pub struct Counters {
     pub adverts_refused: u64,
     /// Copies deleted since their bundle is known to be where it was to go (docs/adverts.md).
     pub purged: u64,
+    /// Copies deleted so that other bundles find room (docs/routing.md).
+    pub dropped: u64,
     /// Connections of programs that the node ended, for what they said or did not say (docs/external.md).
     pub programs_ended: u64,
     /// Bundles that went by routes since no program decided about them in time.

@@ -21,7 +21,8 @@ use dhow_bundle::cbor::{write_array, write_byte_string, write_text, write_unsign
 use dhow_bundle::{BundleBuilder, BundleFlags, CreationTimestamp, EndpointId};
 use dhow_link::stream::PeerIdentities;
 use dhow_node::config::{
-    Acknowledgments, COPIES, ListenerConfig, ListenerId, RouterKind, Routing, SessionPolicy, Tls,
+    Acknowledgments, COPIES, DropPolicy, ListenerConfig, ListenerId, RouterKind, Routing,
+    SessionPolicy, Tls,
 };
 use dhow_node::driver::{Event, Purpose, StreamId};
 use dhow_node::view::Counters;
@@ -52,6 +53,7 @@ fn node(trust: Acknowledgments) -> World {
             router: RouterKind::Epidemic,
             copies: COPIES,
             acknowledgments: trust,
+            drop: DropPolicy::None,
         }];
         config.listeners = vec![ListenerConfig {
             policy: SessionPolicy {
@@ -367,6 +369,7 @@ fn neighbours_that_have_nothing_to_say_say_nothing() {
             router: RouterKind::Epidemic,
             copies: COPIES,
             acknowledgments: Acknowledgments::Anyone,
+            drop: DropPolicy::None,
         }];
     });
     world.stay(120);

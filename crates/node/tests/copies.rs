@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use dhow_bundle::{Header, Reading};
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Acknowledgments, Config, RouterKind, Routing};
+use dhow_node::config::{Acknowledgments, Config, DropPolicy, RouterKind, Routing};
 use proptest::prelude::*;
 use world::World;
 use world::client::Client;
@@ -39,6 +39,7 @@ fn believing(
             router,
             copies,
             acknowledgments,
+            drop: DropPolicy::None,
         }];
     });
     world.refusals = 0;
@@ -176,22 +177,50 @@ fn those_who_met_the_destination_are_given_its_bundles() {
 /// A bundle goes to all six nodes of a circle; once its destination, the fourth, has it, copies end where somebody is believed who says so.
 #[test]
 fn copies_end_as_far_as_somebody_is_believed() {
-    // Nobody has proven its name: only the destination's neighbours hear from it itself.
-    for (trust, left) in [
-        (Acknowledgments::None, vec![0, 1, 5]),
-        (Acknowledgments::Verified, vec![0, 1, 5]),
-        (Acknowledgments::Anyone, vec![]),
-    ] {
-        let mut world = believing(6, 5, (RouterKind::Epidemic, trust), 1);
-        let receiver = world.connect(3, Client::new("ipn:4.42", true));
-        send(&mut world, 0, "ipn:4.42", 3);
-        world.stay(60);
-        assert_eq!(world.client(3, receiver).received.len(), 3);
-        assert_eq!(holders(&world), left, "{trust:?}");
-        // A node that comes later is given none either, where they have ended.
-        world.stay(60);
-        assert_eq!(holders(&world), left, "{trust:?}");
+    for router in [RouterKind::Epidemic, RouterKind::MaxProp] {
+        // Nobody has proven its name: only the destination's neighbours hear from it itself.
+        for (trust, left) in [
+            (Acknowledgments::None, vec![0, 1, 5]),
+            (Acknowledgments::Verified, vec![0, 1, 5]),
+            (Acknowledgments::Anyone, vec![]),
+        ] {
+            let mut world = believing(6, 5, (router, trust), 1);
+            let receiver = world.connect(3, Client::new("ipn:4.42", true));
+            send(&mut world, 0, "ipn:4.42", 3);
+            world.stay(60);
+            assert_eq!(world.client(3, receiver).received.len(), 3);
+            assert_eq!(holders(&world), left, "{router:?}, {trust:?}");
+            // A node that comes later is given none either, where they have ended.
+            world.stay(60);
+            assert_eq!(holders(&world), left, "{router:?}, {trust:?}");
+        }
     }
+}
+
+/// Two bundles that have gone far wait for a contact; the one leaves first whose destination that neighbour's neighbour meets.
+#[test]
+fn likelihoods_travel_and_say_which_bundle_is_first() {
+    let mut world = circle(6, 8, RouterKind::MaxProp, 1);
+    world.cut(3, 4);
+    world.cut(0, 5);
+    // The fourth node has bundles of three hops from the first.
+    send(&mut world, 0, "ipn:99.42", 1);
+    send(&mut world, 0, "ipn:6.42", 1);
+    world.stay(30);
+    assert_eq!(holders(&world), [0, 1, 2, 3]);
+    world.join(3, 4);
+    let first = |world: &World| {
+        let kept = world.machines[4].store.kept.bundles.values();
+        let of_app = kept.filter(|(it, _)| it.id.source.service().as_deref() == Some("5"));
+        let destinations: Vec<String> = of_app.map(|(it, _)| it.destination.to_string()).collect();
+        destinations.first().cloned()
+    };
+    let mut came = None;
+    world.until("the first comes", |world| {
+        came = first(world);
+        came.is_some()
+    });
+    assert_eq!(came.as_deref(), Some("ipn:6.42"));
 }
 
 proptest! {

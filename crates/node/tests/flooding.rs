@@ -20,7 +20,7 @@ use std::time::Duration;
 use dhow_bundle::storage::{BundleKey, REMOVED_BOUND};
 use dhow_bundle::{BundleFlags, BundleId};
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Acknowledgments, COPIES, Config, RouterKind, Routing};
+use dhow_node::config::{Acknowledgments, COPIES, Config, DropPolicy, RouterKind, Routing};
 use dhow_node::driver::{Occurrence, StreamId};
 use proptest::prelude::*;
 use world::World;
@@ -35,6 +35,7 @@ fn circle(count: u32, seed: u64, edit: impl Fn(u32, &mut Config)) -> World {
             router: RouterKind::Flood,
             copies: COPIES,
             acknowledgments: Acknowledgments::None,
+            drop: DropPolicy::None,
         }];
         config.removed_bound = REMOVED_BOUND;
         edit(number, config);
@@ -278,6 +279,7 @@ fn destinations_of_other_patterns_go_by_routes() {
             router: RouterKind::Static,
             copies: COPIES,
             acknowledgments: Acknowledgments::None,
+            drop: DropPolicy::None,
         });
         if number == 1 {
             config.routes.push(dhow_node::config::Route {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use dhow_bundle::v6::{self, CreationTime, sdnv};
-use dhow_node::config::{Acknowledgments, COPIES, ListenerId, RouterKind, Routing};
+use dhow_node::config::{Acknowledgments, COPIES, DropPolicy, ListenerId, RouterKind, Routing};
 use dhow_node::driver::{Event, Purpose, StreamId};
 use proptest::prelude::*;
 use world::{Program, World};
@@ -44,6 +44,7 @@ fn believing(router: RouterKind, acknowledgments: Acknowledgments) -> World {
             router,
             copies: COPIES,
             acknowledgments,
+            drop: DropPolicy::None,
         }];
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use dhow_bundle::RouterKind;
-use dhow_bundle::router::Acknowledgments;
+use dhow_bundle::router::{Acknowledgments, DropPolicy};
 
 use dhow_document::{Document, Entries, FileError};
 
@@ -67,6 +67,11 @@ pub(crate) fn read_routing(
         }
         let acknowledgments = acknowledgments.and_then(Acknowledgments::named);
         let acknowledgments = acknowledgments.unwrap_or_else(|| router.acknowledgments());
+        let drop = entries.text("drop").and_then(DropPolicy::named);
+        if drop.is_some() && router == RouterKind::Static {
+            let error = document.fault(entries.line_of("drop"), "routes make no copies");
+            return Err(error.with_hint("leave it out, or take another router"));
+        }
         for node in network.nodes(document, entries, "node")? {
             for &to in &destinations {
                 if !known.insert((node, to)) {
@@ -81,6 +86,7 @@ pub(crate) fn read_routing(
                     router,
                     copies,
                     acknowledgments,
+                    drop: drop.unwrap_or_default(),
                 });
             }
         }

@@ -2,7 +2,7 @@
 
 use dhow_bundle::RouterKind;
 pub use dhow_bundle::protocol::{Framing, OnSent, Protocol, StcpPolicy, UdpPolicy};
-use dhow_bundle::router::Acknowledgments;
+use dhow_bundle::router::{Acknowledgments, DropPolicy};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -273,6 +273,8 @@ pub struct Routing {
     pub copies: u32,
     /// Whose word ends copies of bundles.
     pub acknowledgments: Acknowledgments,
+    /// Which copies a full store deletes.
+    pub drop: DropPolicy,
 }
 
 impl Routing {

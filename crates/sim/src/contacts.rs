@@ -178,6 +178,10 @@ impl World {
             return;
         }
         connection.broken = true;
+        self.spreads.disturb();
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
         for side in [Side::Dialling, Side::Accepting] {
             connection.end_mut(side).way.cut(now);
         }

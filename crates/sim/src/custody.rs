@@ -143,12 +143,12 @@ impl World {
     }
 
     /// Whether a bundle may still be wanted: nobody has it, its time is not over, and its octets have not rotted.
-    fn is_alive(&self, fact: &Fact, unit: &Unit) -> bool {
+    pub(crate) fn is_alive(&self, fact: &Fact, unit: &Unit) -> bool {
         unit.accepted.is_some() && unit.delivered.is_none() && self.is_of_use(fact)
     }
 
     /// The payload that a bundle carries.
-    fn carried(&self, name: BundleName) -> Option<(UnitName, Unit)> {
+    pub(crate) fn carried(&self, name: BundleName) -> Option<(UnitName, Unit)> {
         let unit = self.ledger.carried(name)?;
         Some((unit, *self.ledger.unit(unit)?))
     }

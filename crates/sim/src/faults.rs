@@ -297,6 +297,7 @@ impl World {
         } else {
             Blow::Power
         };
+        self.spreads.handle_crash(at);
         machine.storage.strike(blow, &mut machine.entropy);
         for application in &mut machine.blueprint.applications {
             application.disconnect();

@@ -46,6 +46,7 @@ impl World {
         let moment = self.moment();
         let to = self.numbers.get(to.at()).copied();
         for seen in seen {
+            self.judge_copy(at, &seen, to);
             let judged = self.judge_seen(at, seen, (chosen_since, to), moment);
             if let Err(wrong) = judged {
                 self.accuse_wrong(at, wrong);

@@ -17,6 +17,7 @@ pub mod clock;
 pub mod congestion;
 pub mod connection;
 mod contacts;
+mod copying;
 mod custody;
 mod datagrams;
 mod dialling;

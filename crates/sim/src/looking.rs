@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use dhow_bundle::router::RouterKind;
 use dhow_bundle::{EndpointId, FragmentRange, Instant};
 use dhow_scenario::scenario::Clock;
 
@@ -10,7 +11,7 @@ use crate::clock::EPOCH;
 use crate::connection::{Connection, EndState, Wire};
 use crate::dialling::road_at;
 use crate::ledger::{BundleName, Confirmation};
-use crate::oracle::{Fact, Wrong};
+use crate::oracle::{Fact, Rule, Wrong};
 use crate::queue::{Life, MachineIndex, Side};
 use crate::world::{World, machine};
 
@@ -273,6 +274,10 @@ impl World {
     ) -> impl Iterator<Item = MachineIndex> + 'a {
         let here = self.machines.get(at.at());
         let hops = here.and_then(|here| here.blueprint.hops.get(&to));
+        // Such routers keep copies for better neighbours.
+        let chooses =
+            |rule: Rule| matches!(rule.router, RouterKind::SprayAndWait | RouterKind::Prophet);
+        let hops = hops.filter(|_| !self.spreads.rule(at, to).is_some_and(chooses));
         let hops = hops.into_iter().flatten().map(|(_, hop)| machine(hop.0));
         let itself = neighbours.keys().copied();
         let itself = itself.filter(move |hop| self.number(*hop) == Some(to));

@@ -360,6 +360,7 @@ fn add_routing(scenario: &Scenario, blueprints: &mut [Blueprint]) {
                 router: routing.router,
                 copies: routing.copies,
                 acknowledgments: routing.acknowledgments,
+                drop: routing.drop,
             });
         }
     }

@@ -228,6 +228,7 @@ impl World {
     fn ask_store(&mut self, at: MachineIndex, command: StoreCommand) {
         if let StoreCommand::Delete { key, .. } = command {
             self.judge_letting_go(at, key);
+            self.judge_dropping(at, key);
         }
         let lost = match command {
             StoreCommand::Commit { .. }
@@ -404,11 +405,18 @@ impl World {
             self.queue.push(again, Occurrent::Retry(at, life));
         }
         let mut unfounded = Vec::new();
+        let said = events.iter();
+        let stored: Vec<BundleName> = said
+            .filter_map(|event| self.kept.committed(at, event))
+            .collect();
         for event in &events {
             let beside = (&machine.storage, &mut self.ledger);
             unfounded.extend(self.kept.handle_event(at, event, beside, self.now));
         }
         running.inbox.extend(events.into_iter().map(Event::Store));
+        for name in stored {
+            self.judge_spread(at, name);
+        }
         self.accuse_lost(
             &unfounded,
             "is taken for damaged, and nothing rotted",

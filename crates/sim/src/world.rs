@@ -25,7 +25,7 @@ use crate::ledger::Ledger;
 use crate::looking::Awaited;
 use crate::machine::{Failing, Machine, Most};
 use crate::network::{NetworkError, blueprints};
-use crate::oracle::{Custodies, Kept, Violation, Voyages, beyond};
+use crate::oracle::{Custodies, Kept, Spreads, Violation, Voyages, beyond};
 use crate::payload::Payloads;
 use crate::queue::{Life, MachineIndex, Occurrent, Queue};
 use crate::sample::Sample;
@@ -77,6 +77,7 @@ pub struct World {
     pub(crate) kept: Kept,
     /// The passage of bundles over links, where all octets of them are there.
     pub(crate) voyages: Option<Box<Voyages>>,
+    pub(crate) spreads: Spreads,
     /// Custody of bundles, as far as it was seen.
     pub(crate) custodies: Custodies,
     pub(crate) trace: Trace,
@@ -231,6 +232,7 @@ impl World {
             queue: Queue::default(),
             kept: Kept::new(machines.len()),
             voyages: voyages(scenario),
+            spreads: Spreads::new(scenario),
             custodies: Custodies::new(scenario.nodes.iter().map(|it| it.number).collect()),
             chance: Chance {
                 crash: of(Purpose::Crash, machines.len()),

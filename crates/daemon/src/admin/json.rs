@@ -91,6 +91,7 @@ fn counts(counters: &Counters) -> Value {
         "adverts_taken": counters.adverts_taken,
         "adverts_refused": counters.adverts_refused,
         "purged": counters.purged,
+        "dropped": counters.dropped,
         "programs_ended": counters.programs_ended,
         "fallbacks": counters.fallbacks,
         "signals_sent": counters.signals_sent,

@@ -168,7 +168,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 32] {
+fn bundle_counters(counters: &Counters) -> [Row; 33] {
     [
         (
             "bundles_created",
@@ -275,6 +275,11 @@ fn bundle_counters(counters: &Counters) -> [Row; 32] {
             "bundles_purged",
             "Copies deleted since their bundle is known to be where it was to go",
             counters.purged,
+        ),
+        (
+            "bundles_dropped",
+            "Copies deleted so that other bundles find room",
+            counters.dropped,
         ),
         (
             "records_unread",

@@ -21,6 +21,7 @@ pub const ROUTERS: &[&str] = &[
     RouterKind::SprayAndWait.name(),
     RouterKind::Prophet.name(),
     RouterKind::Epidemic.name(),
+    RouterKind::MaxProp.name(),
     PROGRAM,
 ];
 

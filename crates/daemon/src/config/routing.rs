@@ -5,7 +5,7 @@ use dhow_bundle::eid::EidPattern;
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 use dhow_document::{Document, Entries, FileError, nearest};
 use dhow_node::config::{
-    Acknowledgments, COPIES as USUAL_COPIES, LinkConfig, Route, RouterKind, Routing,
+    Acknowledgments, COPIES as USUAL_COPIES, DropPolicy, LinkConfig, Route, RouterKind, Routing,
 };
 
 use super::external::{NAME as PROGRAM_NAME, ROUTERS};
@@ -86,6 +86,14 @@ const ACKNOWLEDGMENTS: Key = key(
     "Whose word counts for a bundle being at its destination, so that copies of it are deleted and no more are made: that of the destination's node when it takes the bundle itself (none), beside it that of neighbours whose node ID TLS has proven and of those whose own bundle it is (verified), or that of anyone (docs/adverts.md).",
 );
 
+/// Which copies make room for others.
+const DROP: Key = with_default(
+    "drop",
+    Kind::Choice(DropPolicy::NAMES),
+    "\"none\"",
+    "Which copies of bundles of other nodes the store deletes when it is full, so that what comes next finds room; none: it refuses. Those that were made here stay (docs/routing.md).",
+);
+
 /// The section `[[routing]]`.
 pub(super) const ROUTING: Section = Section {
     name: "routing",
@@ -102,10 +110,11 @@ pub(super) const ROUTING: Section = Section {
             "router",
             Kind::Choice(ROUTERS),
             "\"flood\"",
-            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it; spray-and-wait: so many copies, and no more; prophet: neighbours that have met the destination's node more often; epidemic: flood, and copies end once the bundle is where it was to go (docs/routing.md); or a program of its own. Bundles without a source go by routes.",
+            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays here until the bundle expires or its destination's node has it; spray-and-wait: so many copies, and no more; prophet: neighbours that have met the destination's node more often; epidemic: flood, and copies end once the bundle is where it was to go; maxprop: the same, bundles of few hops and likely paths first (docs/routing.md); or a program of its own. Bundles without a source go by routes.",
         ),
         COPIES,
         ACKNOWLEDGMENTS,
+        DROP,
         PROGRAM_NAME,
     ]],
 };
@@ -135,7 +144,15 @@ pub(super) fn read_routing(
             .with_hint("leave it out, or take another router"));
     }
     let acknowledgments = acknowledgments.and_then(Acknowledgments::named);
+    let drop = entries.text("drop").and_then(DropPolicy::named);
+    let drop = drop.unwrap_or_default();
+    if drop != DropPolicy::None && router == RouterKind::Static {
+        return Err(document
+            .fault(entries.line_of("drop"), "routes make no copies")
+            .with_hint("leave it out, or take another router"));
+    }
     Ok(Routing {
+        drop,
         to: read_pattern(document, entries)?,
         router,
         acknowledgments: acknowledgments.unwrap_or_else(|| router.acknowledgments()),

@@ -223,6 +223,10 @@ impl Router for External {
         None
     }
 
+    fn copies_given(&self, _: BundleKey) -> u64 {
+        0
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }

@@ -29,7 +29,7 @@ impl Forwarding {
     ) -> router::Acknowledgments {
         let is_copied = !source.is_null() && !is_routing(destination);
         match is_copied && destination.is_singleton() {
-            true => self.routers.trust(destination),
+            true => self.routers.rule(destination).trust,
             false => router::Acknowledgments::None,
         }
     }

@@ -202,10 +202,16 @@ impl Forwarding {
             return;
         };
         let destination = held.endpoints().id(entry.destination()).node_id();
+        // RFC 9171 4.4.3: the count is that of the hops before the last.
+        let hops = match entry.previous() {
+            Some(_) => u64::from(entry.hops().unwrap_or(0)) + 1,
+            None => 0,
+        };
         let facts = Facts {
             destination: destination.as_ref(),
             is_own: entry.previous().is_none(),
             permits: held.permits(key),
+            hops,
         };
         self.tell_router(key, BundleChange::Held(facts));
     }

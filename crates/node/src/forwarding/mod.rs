@@ -7,6 +7,7 @@ pub(crate) mod choice;
 pub(crate) mod copies;
 pub(crate) mod cut_through;
 pub(crate) mod detours;
+mod dropping;
 pub(crate) mod externals;
 pub(crate) mod fragmentation;
 mod handshakes;
@@ -52,6 +53,8 @@ pub(crate) struct Forwarding {
     routers: Routers,
     /// Bundles of which copies end.
     acknowledgments: Acknowledgments,
+    /// Copies that go so that others find room.
+    dropped: Vec<BundleKey>,
     queues: Queues,
     turns: Turns,
     /// Bundles of which several neighbours get a copy.
@@ -226,6 +229,7 @@ impl Forwarding {
             routes: StaticRoutes::default(),
             routers: Routers::new(config),
             acknowledgments: Acknowledgments::default(),
+            dropped: Vec::new(),
             queues: Queues::default(),
             turns: Turns::default(),
             copies: Copies::default(),

@@ -7,10 +7,10 @@ use dhow_bundle::cbor::Reader;
 use super::item::{Item, ItemError, choice, structure};
 use crate::config::{
     Acknowledge, Acknowledgments, AgeDialect, BibeDialect, BibePolicy, BundleVersions, Config,
-    CustodyPolicy, DialTime, DiscoverConfig, DiscoverId, Enabled, ExternalConfig, ExternalPolicy,
-    ExternalRouting, Framing, LinkConfig, LinkId, ListenerConfig, ListenerId, OnSent,
-    PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing, SendOrder,
-    SessionPolicy, StcpPolicy, Tls, UdpPolicy,
+    CustodyPolicy, DialTime, DiscoverConfig, DiscoverId, DropPolicy, Enabled, ExternalConfig,
+    ExternalPolicy, ExternalRouting, Framing, LinkConfig, LinkId, ListenerConfig, ListenerId,
+    OnSent, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing,
+    SendOrder, SessionPolicy, StcpPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::Telling;
@@ -105,9 +105,12 @@ structure!(LinkConfig {
 
 structure!(ListenerConfig { policy; protocol });
 structure!(Route { to, via, priority });
-choice!(RouterKind { 0 => Static {}, 1 => Flood {}, 2 => SprayAndWait {}, 3 => Prophet {}, 4 => Epidemic {} });
+choice!(RouterKind { 0 => Static {}, 1 => Flood {}, 2 => SprayAndWait {}, 3 => Prophet {}, 4 => Epidemic {}, 5 => MaxProp {} });
 choice!(Acknowledgments { 0 => None {}, 1 => Verified {}, 2 => Anyone {} });
-structure!(Routing { to, router; copies, acknowledgments });
+choice!(DropPolicy {
+    0 => None {}, 1 => FirstIn {}, 2 => MostCopied {}, 3 => NearestExpiry {}, 4 => Largest {}, 5 => Last {}
+});
+structure!(Routing { to, router; copies, acknowledgments, drop });
 structure!(PlannedContact {
     from,
     to,

@@ -16,10 +16,10 @@ use proptest::prelude::*;
 use super::item::Item;
 use super::*;
 use crate::config::{
-    Acknowledge, Acknowledgments, Config, DialTime, DiscoverConfig, DiscoverId, Enabled,
-    ExternalConfig, ExternalPolicy, ExternalRouting, Framing, LinkConfig, LinkId, ListenerConfig,
-    ListenerId, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing,
-    SendOrder, SessionPolicy, Tls, UdpPolicy,
+    Acknowledge, Acknowledgments, Config, DialTime, DiscoverConfig, DiscoverId, DropPolicy,
+    Enabled, ExternalConfig, ExternalPolicy, ExternalRouting, Framing, LinkConfig, LinkId,
+    ListenerConfig, ListenerId, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route,
+    RouterKind, Routing, SendOrder, SessionPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
@@ -100,6 +100,7 @@ pub(super) fn config() -> Config {
             router: RouterKind::Flood,
             copies: 5,
             acknowledgments: Acknowledgments::Anyone,
+            drop: DropPolicy::Largest,
         }],
         contacts: contacts(),
         discover: vec![DiscoverConfig {

@@ -314,6 +314,11 @@ impl Router for Flood {
         None
     }
 
+    fn copies_given(&self, key: BundleKey) -> u64 {
+        let given = (self.numbers.get(&key)).and_then(|number| self.given.get(number));
+        given.map_or(0, |given| items(given))
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
@@ -387,6 +392,16 @@ impl Router for Flood {
             .saturating_add(tree_octets::<(Instant, NodeId)>(self.gone.len()))
             .saturating_add(self.peers.iter().map(of_peer).sum())
     }
+}
+
+/// The number of items of CBOR that stand one behind the other.
+pub(super) fn items(octets: &[u8]) -> u64 {
+    let mut reader = Reader::new(octets);
+    let mut items = 0;
+    while reader.skip().is_ok() {
+        items += 1;
+    }
+    items
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 //!
 //! Static routes name the next hops of a destination, best first ([`static_routes`]): its bundles wait in a queue of their own, and
 //! nobody is asked for each. For destinations of other patterns a [`Router`] decides bundle by bundle, and may give copies to several
-//! neighbours ([`flood`]; [`spray_and_wait`] and [`prophet`], which [`replication`] asks; [`external`](crate::external) has those that are programs of
+//! neighbours ([`flood`]; [`spray_and_wait`], [`prophet`] and [`maxprop`], which [`replication`] asks; [`external`](crate::external) has those that are programs of
 //! their own). Either sees endpoint IDs, nodes and contacts; never octets, sessions or clocks.
 
 pub(crate) mod acknowledgments;
 mod flood;
+mod maxprop;
 #[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 mod prophet;
@@ -22,7 +23,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use dhow_bundle::eid::EidPattern;
-use dhow_bundle::router::Acknowledgments;
+use dhow_bundle::router::{Acknowledgments, DropPolicy};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Instant, NodeId};
 
@@ -30,6 +31,7 @@ use crate::config::{Config, LinkId, RouterKind};
 use crate::contacts::ContactTable;
 use crate::external::router::External;
 use flood::Flood;
+use maxprop::MaxProp;
 use prophet::Prophet;
 use replication::Replication;
 use spray_and_wait::SprayAndWait;
@@ -61,6 +63,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) is_own: bool,
     /// The copies that may be made of it, where whoever gave it said so.
     pub(crate) permits: Option<u64>,
+    /// The hops that it has gone, as far as it counts them and no restart was since.
+    pub(crate) hops: u64,
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -71,6 +75,7 @@ impl Facts<'_> {
             destination: None,
             is_own: true,
             permits: None,
+            hops: 0,
         }
     }
 }
@@ -141,6 +146,14 @@ pub(crate) trait Router: Send {
     /// The copies that a neighbour which has a bundle on its way may make in its turn; none where they are not counted.
     fn permits(&self, key: BundleKey, peer: &NodeId) -> Option<u64>;
 
+    /// The number of nodes that were given a bundle, as far as is remembered.
+    fn copies_given(&self, key: BundleKey) -> u64;
+
+    /// The place of a bundle in the router's order, the last for the greatest; none where it has none but that of time.
+    fn place(&self, _key: BundleKey) -> Option<u64> {
+        None
+    }
+
     /// When it has something to say although nothing happens.
     fn poll_timeout(&self) -> Option<Instant>;
 
@@ -186,6 +199,7 @@ fn router(kind: RouterKind, copies: u32) -> Option<Box<dyn Router>> {
             Some(Box::new(Replication::new(SprayAndWait::new(copies.into()))))
         }
         RouterKind::Prophet => Some(Box::new(Replication::new(Prophet::default()))),
+        RouterKind::MaxProp => Some(Box::new(Replication::new(MaxProp::default()))),
     }
 }
 
@@ -201,13 +215,25 @@ fn program(router: &mut External) -> &mut dyn Router {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RouterId(u8);
 
+/// The configuration of destinations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// None for static routes.
+    router: Option<RouterId>,
+    /// Whose word ends copies.
+    pub(crate) trust: Acknowledgments,
+    /// Which copies make room for others.
+    pub(crate) drop: DropPolicy,
+}
+
 /// The routers of a node, and the destinations of each.
 #[derive(Default)]
 pub(crate) struct Routers {
-    /// None for static routes.
-    patterns: Vec<(EidPattern, Option<RouterId>, Acknowledgments)>,
+    patterns: Vec<(EidPattern, Rule)>,
     /// Whether any of the destinations has acknowledgments that are believed.
     believes: bool,
+    /// Whether any of them has copies that make room for others.
+    drops: bool,
     routers: Vec<(RouterKind, Box<dyn Router>)>,
     /// Those that are programs of their own: their positions follow.
     externals: Vec<External>,
@@ -220,18 +246,27 @@ impl Routers {
         for it in &config.routing {
             if let Ok(pattern) = it.to.parse() {
                 let id = routers.id_of(it.router, it.copies);
-                let trust = match it.router {
-                    RouterKind::Static => Acknowledgments::None,
-                    _ => it.acknowledgments,
+                let rule = match it.router {
+                    RouterKind::Static => Rule::default(),
+                    _ => Rule {
+                        router: id,
+                        trust: it.acknowledgments,
+                        drop: it.drop,
+                    },
                 };
-                routers.believes |= trust != Acknowledgments::None;
-                routers.patterns.push((pattern, id, trust));
+                routers.believes |= rule.trust != Acknowledgments::None;
+                routers.drops |= rule.drop != DropPolicy::None;
+                routers.patterns.push((pattern, rule));
             }
         }
         for it in &config.external.routing {
             if let Ok(pattern) = it.to.parse() {
                 let id = routers.external_of(&it.program, config);
-                (routers.patterns).push((pattern, id, Acknowledgments::None));
+                let rule = Rule {
+                    router: id,
+                    ..Rule::default()
+                };
+                routers.patterns.push((pattern, rule));
                 if let Some(external) = id.and_then(|id| routers.external_mut(id)) {
                     external.add_pattern(&it.to);
                 }
@@ -305,33 +340,37 @@ impl Routers {
 
     /// The router that the most specific pattern of a destination names, the first of equals; none where static routes decide.
     pub(crate) fn find(&self, destination: &EndpointId) -> Option<RouterId> {
-        self.most_specific(destination).and_then(|(id, _)| id)
+        self.rule(destination).router
     }
 
-    /// Whose word is believed for a destination's bundles.
-    pub(crate) fn trust(&self, destination: &EndpointId) -> Acknowledgments {
-        let found = self.most_specific(destination);
-        found.map_or(Acknowledgments::None, |(_, trust)| trust)
-    }
-
-    /// Whether anybody's is, for any destination.
+    /// Whether anybody's word is believed, for any destination.
     pub(crate) const fn believes(&self) -> bool {
         self.believes
     }
 
-    fn most_specific(
-        &self,
-        destination: &EndpointId,
-    ) -> Option<(Option<RouterId>, Acknowledgments)> {
-        let mut best: Option<(u64, (Option<RouterId>, Acknowledgments))> = None;
-        for (pattern, id, trust) in &self.patterns {
+    /// Whether copies make room for others, of any destination.
+    pub(crate) const fn drops(&self) -> bool {
+        self.drops
+    }
+
+    /// The rule that the most specific pattern of a destination has, the first of equals; that of static routes where there is none.
+    pub(crate) fn rule(&self, destination: &EndpointId) -> Rule {
+        let mut best: Option<(u64, Rule)> = None;
+        for (pattern, rule) in &self.patterns {
             if let Some(specificity) = pattern.specificity(destination)
                 && best.is_none_or(|(other, _)| specificity > other)
             {
-                best = Some((specificity, (*id, *trust)));
+                best = Some((specificity, *rule));
             }
         }
-        best.map(|(_, found)| found)
+        best.map(|(_, rule)| rule).unwrap_or_default()
+    }
+
+    pub(crate) fn get(&self, id: RouterId) -> Option<&dyn Router> {
+        match self.routers.get(usize::from(id.0)) {
+            Some((_, router)) => Some(router.as_ref()),
+            None => self.external(id).map(|it| it as &dyn Router),
+        }
     }
 
     pub(crate) fn get_mut(&mut self, id: RouterId) -> Option<&mut dyn Router> {

@@ -139,14 +139,23 @@ mod tests {
             [0x82, 0x82, 2, 0x82, 3, 0, 0x1a, 0x40, 0, 0, 0],
         ]
         .concat();
-        let with_table = |table: &[u8]| {
+        let of = |router: &str, table: &[u8]| {
             let mut body = alloc::vec::Vec::new();
             write_array(&mut body, 3);
             write_byte_string(&mut body, &[7; 16]);
             write_byte_string(&mut body, &two);
             write_byte_string(&mut body, table);
-            adverts::encode("prophet", &body)
+            adverts::encode(router, &body)
         };
+        let with_table = |table: &[u8]| of("prophet", table);
+        // Of the neighbour, which has met node 3, and of node 4, a second ago, which has met nobody.
+        let likelihoods = [
+            &[
+                0x81, 0x82, 0x82, 2, 0x82, 3, 0, 0x1b, 0, 0, 0, 1, 0, 0, 0, 0,
+            ][..],
+            &[0x83, 0x82, 2, 0x82, 4, 0, 0x19, 0x03, 0xe8, 0x80],
+        ]
+        .concat();
         // Of a bundle of ipn:9.5, created at 5 with number 1, for ipn:7.42, and of one for dtn://far/in; 1,000 ms are left.
         let acknowledged = [
             &[
@@ -170,6 +179,8 @@ mod tests {
             ("with-table", with_table(&[])),
             ("predictabilities", with_table(&predictabilities)),
             ("half-a-table", with_table(&predictabilities[..7])),
+            ("likelihoods", of("maxprop", &likelihoods)),
+            ("half-likelihoods", of("maxprop", &likelihoods[..20])),
             (
                 "acknowledgments",
                 adverts::encode("acknowledgments", &acknowledged),
@@ -195,8 +206,8 @@ mod tests {
         let taken = files.map(|file| check_advert(&fs::read(file.unwrap().path()).unwrap()));
         assert_eq!(
             taken.sum::<usize>(),
-            12,
-            "two adverts, one body and one of another router by two routers each; one with an empty table by two, one with predictabilities; one of acknowledgments"
+            13,
+            "two adverts, one body and one of another router by two routers each; one with an empty table by two, one with predictabilities; one with likelihoods; one of acknowledgments"
         );
     }
 }

@@ -10,9 +10,11 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::cbor::{BREAK, Kind, Reader, write_indefinite_array, write_unsigned};
 use dhow_bundle::header::MAX_PERMITS;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
 use dhow_bundle::{EndpointId, Instant, NodeId, Reading};
 
+use super::flood::items;
 use super::summary::{self, ADVERT_BUNDLES, COMPARED_BOUND, Form, Summary};
 use super::{AdvertKey, BundleChange, Contact, Facts, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
@@ -47,6 +49,11 @@ pub(super) trait Scheme: Send {
     /// The place of a bundle among those for a neighbour, the smallest first; none where it gets no copy as far as is known.
     fn rank(&self, peer: &NodeId, bundle: &Bundle) -> Option<u64>;
 
+    /// The place of a bundle whoever the neighbour is; none where there is no such order.
+    fn place(&self, _bundle: &Bundle) -> Option<u64> {
+        None
+    }
+
     /// Whether that says anything.
     fn has_table(&self) -> bool;
 
@@ -78,6 +85,8 @@ pub(super) struct Bundle {
     pub(super) destination: Option<NodeId>,
     /// Copies of it that there may be, this one included, beside those that are on their way.
     pub(super) permits: u64,
+    /// The hops that it has gone.
+    pub(super) hops: u64,
     /// The IDs of the nodes that were given it, in CBOR one behind the other, in as many octets as a note has for them.
     given: Vec<u8>,
     /// Neighbours that have it on their way, and the copies that each may make.
@@ -91,6 +100,7 @@ impl Bundle {
             key: BundleKey(0),
             destination,
             permits: 1,
+            hops: 0,
             given: Vec::new(),
             taken: Vec::new(),
         }
@@ -142,6 +152,8 @@ struct Peer {
     id: Vec<u8>,
     /// Bundles that it is to be given, by rank and number.
     ranked: BTreeSet<(u64, u64)>,
+    /// The ranks that they have there.
+    ranks: BTreeMap<u64, u64>,
     /// Bundles that rest, the first to wake first.
     resting: BTreeSet<(Instant, u64)>,
     /// Bundles that it has.
@@ -150,6 +162,22 @@ struct Peer {
     awaited: Option<Instant>,
     /// When it was last told something.
     told: Option<Instant>,
+}
+
+impl Peer {
+    /// It is to be given a bundle, in this place.
+    fn rank(&mut self, number: u64, rank: u64) {
+        self.unrank(number);
+        self.ranks.insert(number, rank);
+        self.ranked.insert((rank, number));
+    }
+
+    /// It is not to be given a bundle now.
+    fn unrank(&mut self, number: u64) {
+        if let Some(rank) = self.ranks.remove(&number) {
+            self.ranked.remove(&(rank, number));
+        }
+    }
 }
 
 /// A router.
@@ -197,6 +225,7 @@ impl<S: Scheme> Replication<S> {
             key,
             destination: None,
             permits: 0,
+            hops: 0,
             given: Vec::new(),
             taken: Vec::new(),
         };
@@ -212,8 +241,9 @@ impl<S: Scheme> Replication<S> {
             return;
         };
         bundle.destination = facts.destination.cloned();
+        bundle.hops = facts.hops;
         if bundle.permits == 0 {
-            bundle.permits = match facts.is_own {
+            bundle.permits = match facts.is_own || planted(Mutant::PermitsAnew) {
                 true => own,
                 false => facts.permits.unwrap_or(1),
             };
@@ -254,7 +284,7 @@ impl<S: Scheme> Replication<S> {
         for (id, peer) in &mut self.peers {
             let is_out = peer.awaited.is_some() || is_out(number, bundle, (id, peer));
             if !is_out && let Some(rank) = self.scheme.rank(id, bundle) {
-                peer.ranked.insert((rank, number));
+                peer.rank(number, rank);
             }
         }
     }
@@ -266,10 +296,11 @@ impl<S: Scheme> Replication<S> {
         };
         peer.awaited = None;
         peer.ranked.clear();
+        peer.ranks.clear();
         for (&number, bundle) in self.bundles.iter().rev().take(COMPARED_BOUND) {
             let is_out = is_out(number, bundle, (id, peer));
             if !is_out && let Some(rank) = self.scheme.rank(id, bundle) {
-                peer.ranked.insert((rank, number));
+                peer.rank(number, rank);
             }
         }
     }
@@ -285,20 +316,17 @@ impl<S: Scheme> Replication<S> {
             true => bundle.permits / 2,
             false => 0,
         };
-        bundle.permits -= handed;
+        if !planted(Mutant::PermitsNotHalved) {
+            bundle.permits -= handed;
+        }
         bundle.taken.push((peer.clone(), handed));
         self.finish(number, peer);
     }
 
     /// A neighbour is not to be given a bundle now.
     fn finish(&mut self, number: u64, peer: &NodeId) {
-        let Some(bundle) = self.bundles.get(&number) else {
-            return;
-        };
-        if let Some(peer_state) = self.peers.get_mut(peer)
-            && let Some(rank) = self.scheme.rank(peer, bundle)
-        {
-            peer_state.ranked.remove(&(rank, number));
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.unrank(number);
         }
     }
 }
@@ -348,7 +376,9 @@ impl<S: Scheme> Router for Replication<S> {
             (BundleChange::Given(peer), Some(number)) => {
                 if let Some(bundle) = self.bundles.get_mut(&number) {
                     bundle.end(peer);
-                    bundle.give(&octets(peer));
+                    if !planted(Mutant::GivenForgotten) {
+                        bundle.give(&octets(peer));
+                    }
                 }
             }
             (BundleChange::Barred(peer), Some(number)) => {
@@ -399,17 +429,19 @@ impl<S: Scheme> Router for Replication<S> {
             state.resting.pop_first();
             let bundle = self.bundles.get(&number);
             let rank = bundle.and_then(|bundle| self.scheme.rank(peer, bundle));
-            state.ranked.extend(rank.map(|rank| (rank, number)));
+            if let Some(rank) = rank {
+                state.rank(number, rank);
+            }
         }
         let mut over = Vec::new();
         let mut found = None;
-        for &(rank, number) in state.ranked.iter().take(LOOK_BOUND) {
+        for &(_, number) in state.ranked.iter().take(LOOK_BOUND) {
             let bundle = self.bundles.get(&number);
             let is_ranked = bundle.is_some_and(|bundle| {
                 !is_out(number, bundle, (peer, state)) && self.scheme.rank(peer, bundle).is_some()
             });
             let Some(bundle) = bundle.filter(|_| is_ranked) else {
-                over.push((rank, number));
+                over.push(number);
                 continue;
             };
             match passage(bundle.key) {
@@ -418,11 +450,11 @@ impl<S: Scheme> Router for Replication<S> {
                     break;
                 }
                 Passage::Later => {}
-                Passage::Barred => over.push((rank, number)),
+                Passage::Barred => over.push(number),
             }
         }
-        for entry in over {
-            state.ranked.remove(&entry);
+        for number in over {
+            state.unrank(number);
         }
         found
     }
@@ -450,6 +482,17 @@ impl<S: Scheme> Router for Replication<S> {
         let bundle = self.bundles.get(self.numbers.get(&key)?)?;
         let taken = bundle.taken.iter().find(|(it, _)| it == peer);
         Some(taken.map_or(1, |(_, handed)| (*handed).max(1)))
+    }
+
+    fn copies_given(&self, key: BundleKey) -> u64 {
+        let number = self.numbers.get(&key);
+        let bundle = number.and_then(|number| self.bundles.get(number));
+        bundle.map_or(0, |bundle| items(&bundle.given))
+    }
+
+    fn place(&self, key: BundleKey) -> Option<u64> {
+        self.scheme
+            .place(self.bundles.get(self.numbers.get(&key)?)?)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -557,7 +600,7 @@ impl<S: Scheme> Router for Replication<S> {
         });
         let of_peer = |(id, peer): (&NodeId, &Peer)| {
             text_octets(id.endpoint())
-                + tree_octets::<(u64, u64)>(peer.ranked.len())
+                + 2 * tree_octets::<(u64, u64)>(peer.ranked.len())
                 + tree_octets::<(Instant, u64)>(peer.resting.len())
                 + tree_octets::<u64>(peer.known.len())
         };

@@ -1,7 +1,7 @@
 //! Sections that say what there is, piece by piece.
 
 use dhow_bundle::RouterKind;
-use dhow_bundle::router::Acknowledgments;
+use dhow_bundle::router::{Acknowledgments, DropPolicy};
 use dhow_document::contact_plan::FORMATS;
 use dhow_document::schema::{Absent, Kind, Occurs, Section, key, required, with_default};
 
@@ -161,7 +161,7 @@ pub(super) const ROUTING: Section = Section {
             "router",
             Kind::Choice(RouterKind::NAMES),
             "\"flood\"",
-            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays until the bundle expires or its destination has it; spray-and-wait: 'copies' of them, and no more; prophet: those get one that have met the destination more often, or nodes that have; epidemic: flood, and copies end once the bundle is where it was to go (docs/routing.md).",
+            "Routes, one neighbour at a time; flood: each neighbour gets a copy, once, and one stays until the bundle expires or its destination has it; spray-and-wait: 'copies' of them, and no more; prophet: those get one that have met the destination more often, or nodes that have; epidemic: flood, and copies end once the bundle is where it was to go; maxprop: the same, bundles of few hops and likely paths first (docs/routing.md).",
         ),
         key(
             "copies",
@@ -176,6 +176,12 @@ pub(super) const ROUTING: Section = Section {
             Absent::Means("none with flood, else verified"),
             "\"anyone\"",
             "Whose word counts for a bundle being where it was to go, so that copies of it end: as in a node file; sessions here have no TLS, so verified counts each neighbour's word for its own bundles alone.",
+        ),
+        with_default(
+            "drop",
+            Kind::Choice(DropPolicy::NAMES),
+            "\"none\"",
+            "Which copies of others' bundles a full store deletes, so that others find room; none: it refuses (docs/routing.md).",
         ),
     ]],
 };

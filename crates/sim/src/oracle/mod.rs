@@ -10,6 +10,7 @@ mod noted;
 mod once;
 mod onlooker;
 mod referee;
+mod spread;
 mod unaltered;
 mod voyage;
 mod within;
@@ -25,8 +26,9 @@ pub use kept::{Fact, Given, Hit, Kept, Losses, Lost};
 pub use once::redelivered;
 pub use onlooker::Onlooker;
 pub use referee::{Blocked, Foul, Referee, Seen};
+pub use spread::{Rule, Spreads};
 pub use unaltered::altered;
-pub use voyage::{Moment, Sending, Voyages, Wrong};
+pub use voyage::{Moment, Parcel, Sending, Voyages, Wrong};
 pub use within::{beyond, crowded, overfull};
 pub use witness::Witness;
 

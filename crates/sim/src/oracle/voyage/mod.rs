@@ -148,6 +148,14 @@ impl Voyages {
         self.ends_copies && destination.is_some_and(|it| it.has_durably(parcel.name, whole))
     }
 
+    /// Whether the disk of the node with this number has, or had, some octets of a bundle.
+    #[must_use]
+    pub fn has_at(&self, number: u32, name: BundleName, range: FragmentRange) -> bool {
+        let mut stations = self.stations.iter();
+        let station = stations.find(|it| it.number == number);
+        station.is_some_and(|it| it.has_durably(name, range))
+    }
+
     /// One machine.
     #[must_use]
     pub fn station(&self, at: MachineIndex) -> Option<&Station> {
