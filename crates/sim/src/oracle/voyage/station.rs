@@ -17,6 +17,9 @@ const SENDINGS_EVERY: Duration = Duration::from_secs(1);
 /// The error of a bundle age beside those of clocks, at most: it is told in milliseconds at each hop.
 const AGE_SLACK: Duration = Duration::from_millis(50);
 
+/// A bundle, the offset of a fragment of it, and the node that it is sent to where that is known.
+type Departure = (BundleName, (u64, Option<u32>));
+
 /// One machine.
 #[derive(Debug)]
 pub struct Station {
@@ -35,7 +38,7 @@ pub struct Station {
     /// Batches that its disk was given, and of which flushes have ended.
     batches: (u64, u64),
     /// The beginning of the present interval and the number of times that a bundle has left for a node in it.
-    sendings: Named<(Instant, u32), (BundleName, (u64, Option<u32>))>,
+    sendings: Named<(Instant, u32), Departure>,
 }
 
 /// A bundle or fragment that came.
