@@ -19,6 +19,9 @@ impl Node {
         transfer: TransferId,
         (refused, acknowledged): (Option<RefuseReason>, u64),
     ) {
+        if self.settle_kept(now, session, transfer, Some(refused)) {
+            return;
+        }
         let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
@@ -77,7 +80,7 @@ impl Node {
         let outgoing = neighbour.all_closed();
         let splits = core::mem::take(&mut neighbour.splits);
         // The oldest last: it is the first of its queue again.
-        for outgoing in outgoing.into_values().rev() {
+        for outgoing in outgoing.rev() {
             if outgoing.fragment {
                 self.settle_fragment(now, session, outgoing.key, Some(None));
             } else if !self.end_cut_through(now, session, outgoing.key, CutThrough::Failed(None)) {
@@ -97,6 +100,9 @@ impl Node {
 
     /// A neighbour has taken a transfer, or it has left over a link on which nobody says more.
     pub(crate) fn transmitted(&mut self, now: Now, session: SessionId, transfer: TransferId) {
+        if self.settle_kept(now, session, transfer, None) {
+            return;
+        }
         let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
