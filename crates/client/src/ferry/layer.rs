@@ -170,8 +170,9 @@ impl Layer {
     /// # Errors
     /// The node has said something that is no message.
     pub fn hear(&mut self) -> io::Result<Option<Told>> {
-        let invalid =
-            |error: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+        let invalid = |error: &dyn std::fmt::Display| {
+            io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+        };
         let frame = self.reader.take().map_err(|error| invalid(&error))?;
         let told = frame.map(|frame| Told::read(&frame)).transpose();
         told.map_err(|error| invalid(&error))
@@ -192,9 +193,9 @@ impl Layer {
                 Ok(true)
             }
             Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {
-                    Ok(false)
-                }
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::Interrupted => Ok(false),
                 _ => Err(error),
             },
         }

@@ -146,9 +146,7 @@ pub fn part_name(key: Key, writer: WriterKey) -> String {
 }
 
 fn write_digits(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
-    octets
-        .iter()
-        .try_for_each(|octet| write!(f, "{octet:02x}"))
+    octets.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
 }
 
 fn prefix<const N: usize>(octets: &[u8]) -> [u8; N] {
@@ -211,12 +209,19 @@ mod tests {
         let name = bundle_name(key(), [0xab; 16]);
         assert_eq!(name.len(), 72);
         let kind = FileKind::Bundle([0xab; 16]);
-        assert_eq!(FileName::read(name.as_bytes()), Some(FileName { key: key(), kind }));
+        assert_eq!(
+            FileName::read(name.as_bytes()),
+            Some(FileName { key: key(), kind })
+        );
     }
 
     fn sha256(text: &str) -> String {
         let digest = aws_lc_rs::digest::digest(&SHA256, text.as_bytes());
-        digest.as_ref().iter().map(|it| format!("{it:02x}")).collect()
+        digest
+            .as_ref()
+            .iter()
+            .map(|it| format!("{it:02x}"))
+            .collect()
     }
 
     #[test]

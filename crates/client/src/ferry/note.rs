@@ -119,7 +119,10 @@ mod tests {
             (text.replace("ipn:2.0", "x"), NoteRefusal::Line("by")),
             (text.replace("3601000", "-1"), NoteRefusal::Line("expires")),
             (text.replace("bundle ", ""), NoteRefusal::Line("bundle")),
-            (text.clone() + &"x".repeat(NOTE_OCTETS_MAX), NoteRefusal::NoText),
+            (
+                text.clone() + &"x".repeat(NOTE_OCTETS_MAX),
+                NoteRefusal::NoText,
+            ),
         ] {
             assert_eq!(Acknowledgment::decode(broken.as_bytes()), Err(refusal));
         }

@@ -34,7 +34,7 @@ const NODE: &str = "node";
 pub const WRITERS_MAX: usize = 1_024;
 
 /// Most octets of a file on a FAT file system.
-const FAT_OCTETS_MAX: u64 = u32::MAX as u64;
+const FAT_OCTETS_MAX: u64 = 4_294_967_295;
 
 /// `f_type` of a FAT file system (Linux).
 const FAT_MAGIC: i64 = 0x4d44;
@@ -93,7 +93,7 @@ pub struct Part {
 
 /// The device and the number of a file.
 fn identity(stat: &Stat) -> (u64, u64) {
-    (u64::from(stat.st_dev), u64::from(stat.st_ino))
+    (stat.st_dev, stat.st_ino)
 }
 
 const LOOK_FLAGS: OFlags = OFlags::DIRECTORY
@@ -177,7 +177,7 @@ impl Stick {
     #[must_use]
     pub fn octets_max(&self) -> u64 {
         match rustix::fs::fstatfs(&self.directory) {
-            Ok(found) if i64::from(found.f_type) == FAT_MAGIC => FAT_OCTETS_MAX,
+            Ok(found) if found.f_type == FAT_MAGIC => FAT_OCTETS_MAX,
             _ => 0,
         }
     }
@@ -296,6 +296,21 @@ impl Stick {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Removes the acknowledgment of a bundle from this node's directory.
+    ///
+    /// # Errors
+    /// The medium refuses.
+    pub fn remove_acknowledgment(&self, key: Key) -> io::Result<()> {
+        self.remove(&Found {
+            writer: self.own,
+            name: FileName {
+                key,
+                kind: FileKind::Acknowledgment,
+            },
+            text: acknowledgment_name(key),
+        })
     }
 
     fn part(&self, writer: WriterKey, key: Key) -> io::Result<Part> {
@@ -443,8 +458,7 @@ impl Drop for Part {
 
 /// Opens a regular file, and nothing else: what opening does to a pipe or a device nobody knows.
 fn open_regular(directory: BorrowedFd<'_>, name: &str) -> io::Result<(File, Stat)> {
-    let is_regular =
-        |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    let is_regular = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let refusal = || io::Error::new(io::ErrorKind::InvalidInput, "no regular file");
     if !is_regular(&stat) {
@@ -471,7 +485,8 @@ fn read_small(directory: BorrowedFd<'_>, name: &str) -> io::Result<Vec<u8>> {
 /// Writes a small file that has its name once it is whole.
 fn write_small(directory: BorrowedFd<'_>, name: &str, octets: &[u8]) -> io::Result<()> {
     let part = format!("{name}.{}.part", std::process::id());
-    let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | LOOK_FLAGS.difference(OFlags::DIRECTORY);
+    let flags =
+        OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | LOOK_FLAGS.difference(OFlags::DIRECTORY);
     let file = rustix::fs::openat(directory, &part, flags, Mode::from_raw_mode(0o666))?;
     let mut file = File::from(file);
     let written = file.write_all(octets).and_then(|()| file.sync_all());
@@ -509,7 +524,12 @@ fn read_id(directory: BorrowedFd<'_>) -> io::Result<NodeId> {
     });
     let id = digits.filter(|_| is_ours);
     let id = id.and_then(|digits| format!("dtn://ferry-{digits}/").parse().ok());
-    id.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the format is not 'dhow-ferry 1'"))
+    id.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the format is not 'dhow-ferry 1'",
+        )
+    })
 }
 
 /// The directory of this node, made where it is missing and can be.
@@ -519,8 +539,12 @@ fn own_directory(
     node: &NodeId,
 ) -> io::Result<(Option<OwnedFd>, Writable)> {
     let name = own.to_string();
-    let refuses =
-        |error: &Errno| matches!(*error, Errno::ROFS | Errno::ACCESS | Errno::PERM | Errno::NOSPC);
+    let refuses = |error: &Errno| {
+        matches!(
+            *error,
+            Errno::ROFS | Errno::ACCESS | Errno::PERM | Errno::NOSPC
+        )
+    };
     let made = rustix::fs::mkdirat(directory, name.as_str(), Mode::from_raw_mode(0o777));
     match made {
         Ok(()) => rustix::fs::fsync(directory)?,
@@ -532,12 +556,7 @@ fn own_directory(
     let is_named = read_small(opened.as_fd(), NODE).is_ok_and(|it| !it.is_empty());
     let probe = match is_named {
         // A medium that is read-only has the directory, too.
-        true => rustix::fs::accessat(
-            &opened,
-            ".",
-            rustix::fs::Access::WRITE_OK,
-            AtFlags::empty(),
-        ),
+        true => rustix::fs::accessat(&opened, ".", rustix::fs::Access::WRITE_OK, AtFlags::empty()),
         false => match write_small(opened.as_fd(), NODE, format!("{node}\n").as_bytes()) {
             Ok(()) => Ok(()),
             Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
@@ -594,7 +613,10 @@ mod tests {
         let one = Stick::open(folder.path(), &node("ipn:1.0"), [1; 16]).unwrap();
         let two = Stick::open(folder.path(), &node("ipn:2.0"), [2; 16]).unwrap();
         assert_eq!(one.id(), two.id(), "the medium has one ID");
-        assert_eq!(one.id().to_string(), format!("dtn://ferry-{}/", "01".repeat(16)));
+        assert_eq!(
+            one.id().to_string(),
+            format!("dtn://ferry-{}/", "01".repeat(16))
+        );
         let bundle = written(&one, 1, b"octets");
         assert_eq!(all(&two), (vec![bundle.clone()], 0));
         let (mut file, octets, _) = two.read(&bundle).unwrap();

@@ -451,8 +451,7 @@ impl StreamSession for Session {
                         refused: None,
                         acknowledged: 0,
                     });
-                } else if self.queue.cancel(transfer, true, &mut self.events)
-                    == Cancelled::NeedsEnd
+                } else if self.queue.cancel(transfer, true, &mut self.events) == Cancelled::NeedsEnd
                 {
                     self.close(DownReason::Terminated(TerminateReason::Unknown));
                 }

@@ -94,24 +94,36 @@ fn a_bundle_that_is_kept_is_not_waited_for_and_ends_when_the_program_says_more()
     say(&mut session, &Said::Sent { transfer: 1 });
     assert!(matches!(
         session.poll_event(),
-        Some(LinkEvent::Transmitted { transfer: TransferId(1) })
+        Some(LinkEvent::Transmitted {
+            transfer: TransferId(1)
+        })
     ));
     for (transfer, reason) in [(0, 0), (3, 1)] {
         say(&mut session, &Said::Failed { transfer, reason });
     }
     assert!(matches!(
         session.poll_event(),
-        Some(LinkEvent::Failed { transfer: TransferId(0), refused: Some(RefuseReason::Unknown), .. })
+        Some(LinkEvent::Failed {
+            transfer: TransferId(0),
+            refused: Some(RefuseReason::Unknown),
+            ..
+        })
     ));
     assert!(matches!(
         session.poll_event(),
-        Some(LinkEvent::Transmitted { transfer: TransferId(3) })
+        Some(LinkEvent::Transmitted {
+            transfer: TransferId(3)
+        })
     ));
     // The last one fails with its session.
     session.handle_command(Now::default(), LinkCommand::Disconnected);
     assert!(matches!(
         session.poll_event(),
-        Some(LinkEvent::Failed { transfer: TransferId(2), refused: None, .. })
+        Some(LinkEvent::Failed {
+            transfer: TransferId(2),
+            refused: None,
+            ..
+        })
     ));
     assert!(matches!(session.poll_event(), Some(LinkEvent::Down(_))));
 }

@@ -74,7 +74,11 @@ impl BundleFile {
     }
 
     /// Reads the whole file: whether its octets are those that its name says.
-    pub fn is_whole(mut self, found: &Found, mut goes_on: impl FnMut() -> bool) -> io::Result<bool> {
+    pub fn is_whole(
+        mut self,
+        found: &Found,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> io::Result<bool> {
         let mut digest = Digest::default();
         let mut piece = vec![0; PIECE_OCTETS];
         loop {

@@ -11,6 +11,7 @@ use dhow_client::ferry::{Found, Key, Layer, Part, Stick, Writable};
 use dhow_link::external::session::KEPT_MAX;
 use dhow_link::external::wire::Said;
 
+use super::file::BundleFile;
 use super::lines::Subject;
 
 /// Files of this node on a medium that are known, at most; a bundle whose file is not known is written once more.
@@ -72,7 +73,9 @@ pub enum News {
     /// It is on the medium, durably.
     Written(Subject),
     /// The medium takes no more.
-    Full(Subject, io::Error),
+    Full(io::Error),
+    /// The node was told that another node has it.
+    Acknowledged(Subject),
     /// Nobody can say which bundle it is.
     Unreadable(String),
 }
@@ -123,6 +126,13 @@ impl Leaving {
         }
     }
 
+    /// A bundle was acknowledged before the node offered it.
+    pub fn is_acknowledged(&mut self, key: Key) {
+        if self.acknowledged.len() < ACKNOWLEDGED_MAX {
+            self.acknowledged.insert(key);
+        }
+    }
+
     /// A file of this node is no more on the medium, and nobody acknowledged it: the node has its bundle again.
     pub fn lost_file(&mut self, layer: &mut Layer, key: Key) -> io::Result<()> {
         self.present.remove(&key);
@@ -144,9 +154,7 @@ impl Leaving {
                 layer.say(&Said::Sent { transfer }).map(|()| true)
             }
             None => {
-                if self.acknowledged.len() < ACKNOWLEDGED_MAX {
-                    self.acknowledged.insert(key);
-                }
+                self.is_acknowledged(key);
                 Ok(false)
             }
         }
@@ -212,7 +220,7 @@ impl Leaving {
                 }
                 Err(error) => {
                     incoming.use_ = Use::Drop;
-                    Some(fail(layer, incoming.transfer, subject, error)?)
+                    Some(fail(layer, incoming.transfer, error)?)
                 }
             },
             other => {
@@ -220,7 +228,8 @@ impl Leaving {
                 None
             }
         };
-        if !is_end {
+        // Octets of a bundle that was answered may still come, and belong to nothing then.
+        if !is_end && !matches!(incoming.use_, Use::Drop) {
             self.incoming = Some(incoming);
             return Ok(news);
         }
@@ -255,12 +264,14 @@ impl Leaving {
         if self.acknowledged.remove(&key) {
             let reason = COMPLETED;
             layer.say(&Said::Failed { transfer, reason })?;
-            return Ok((Use::Drop, None));
+            return Ok((Use::Drop, Some(News::Acknowledged(subject))));
         }
-        if let Some(found) = self.present.get(&key)
-            && stick.has(found)
-        {
-            return Ok((Use::Skip(subject, expires), None));
+        if let Some(found) = self.present.remove(&key) {
+            if BundleFile::open(stick, &found).is_ok() {
+                self.present.insert(key, found);
+                return Ok((Use::Skip(subject, expires), None));
+            }
+            // It is torn or gone: a file with the same name takes its place, or it is removed when it is looked at.
         }
         if stick.writable() == Writable::No || self.kept.len() >= KEPT_MAX {
             let reason = NO_RESOURCES;
@@ -274,7 +285,7 @@ impl Leaving {
         match part {
             Ok(part) => Ok((Use::Write(part, subject, expires), None)),
             Err(error) => {
-                let news = fail(layer, transfer, subject, error)?;
+                let news = fail(layer, transfer, error)?;
                 Ok((Use::Drop, Some(news)))
             }
         }
@@ -289,16 +300,14 @@ impl Leaving {
     ) -> io::Result<Option<News>> {
         let transfer = incoming.transfer;
         match incoming.use_ {
-            Use::Write(part, subject, expires) => {
-                match part.finish(stick.own(), subject.key()) {
-                    Ok(found) => {
-                        self.has_file(found);
-                        self.finished.push((transfer, subject, expires, true));
-                        Ok(None)
-                    }
-                    Err(error) => fail(layer, transfer, subject, error).map(Some),
+            Use::Write(part, subject, expires) => match part.finish(stick.own(), subject.key()) {
+                Ok(found) => {
+                    self.has_file(found);
+                    self.finished.push((transfer, subject, expires, true));
+                    Ok(None)
                 }
-            }
+                Err(error) => fail(layer, transfer, error).map(Some),
+            },
             Use::Skip(subject, expires) => {
                 self.finished.push((transfer, subject, expires, false));
                 Ok(None)
@@ -345,13 +354,8 @@ const fn incoming_of(incoming: &Incoming) -> (u64, u64, u64) {
 }
 
 /// The medium does not take a bundle, which stays with the node.
-fn fail(
-    layer: &mut Layer,
-    transfer: u64,
-    subject: Subject,
-    error: io::Error,
-) -> io::Result<News> {
+fn fail(layer: &mut Layer, transfer: u64, error: io::Error) -> io::Result<News> {
     let reason = NO_RESOURCES;
     layer.say(&Said::Failed { transfer, reason })?;
-    Ok(News::Full(subject, error))
+    Ok(News::Full(error))
 }

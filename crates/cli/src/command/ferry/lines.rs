@@ -73,10 +73,8 @@ impl Lines {
     pub fn bundle(&mut self, event: &str, subject: &Subject) -> Result<(), Failure> {
         self.written += u64::from(event == "written");
         self.taken += u64::from(event == "taken");
-        self.progress.words_now(format!(
-            "{} written, {} taken",
-            self.written, self.taken
-        ));
+        self.progress
+            .words_now(format!("{} written, {} taken", self.written, self.taken));
         self.line(&Line {
             event,
             bundle: Some(subject.id.to_string()),

@@ -46,8 +46,8 @@ pub struct Ferry {
     #[command(subcommand)]
     command: Option<FerryCommand>,
     /// The stick: a directory, which may be missing for now
-    #[arg(value_name = "DIR", required = true, default_value = "", hide_default_value = true)]
-    directory: PathBuf,
+    #[arg(value_name = "DIR", required = true)]
+    place: Option<PathBuf>,
     /// Carry bundles for these endpoint IDs, a pattern: ipn:4.*; may be there several times
     #[arg(long = "for", value_name = "PATTERN")]
     destinations: Vec<EidPattern>,
@@ -78,6 +78,10 @@ pub struct Ferry {
     /// Write no line for each event
     #[arg(long)]
     quiet: bool,
+    /// The same, once it is clear that it was given.
+    #[arg(skip)]
+    directory: PathBuf,
+    /// The default of the external socket.
     #[arg(skip)]
     beside: PathBuf,
 }
@@ -97,6 +101,7 @@ impl Ferry {
             Some(FerryCommand::Check(check)) => return check.run(common),
             None => {}
         }
+        self.directory = self.place.clone().unwrap_or_default();
         let address = locate(common.node.as_ref())?;
         if let Address::Unix(path) = &address {
             self.beside = path.with_file_name(EXTERNAL_SOCKET);
@@ -212,10 +217,10 @@ impl Ferry {
     fn socket(&self) -> Result<PathBuf, Failure> {
         match &self.external {
             Some(path) => Ok(path.clone()),
-            None if self.beside.as_os_str().is_empty() => {
-                Err(Failure::usage("no external socket is known of a node on TCP")
-                    .with_hint("name it with --external"))
-            }
+            None if self.beside.as_os_str().is_empty() => Err(Failure::usage(
+                "no external socket is known of a node on TCP",
+            )
+            .with_hint("name it with --external")),
             None => Ok(self.beside.clone()),
         }
     }

@@ -61,8 +61,8 @@ struct Giving {
 pub enum Outcome {
     /// It is durable in the node.
     Taken(Subject),
-    /// The node does not take it, for a reason of RFC 9174 table 6.
-    Refused(Subject, u64),
+    /// The node does not take it now.
+    Refused(Subject),
     /// Its file is not what its name says.
     Torn(String),
 }
@@ -262,7 +262,7 @@ impl Taking {
             return Ok(None);
         };
         self.rest(&given.found, AGAIN);
-        Ok(Some(Outcome::Refused(given.subject, reason)))
+        Ok(Some(Outcome::Refused(given.subject)))
     }
 }
 

@@ -95,13 +95,19 @@ impl<'a> Visit<'a> {
         let mut leaving = Leaving::new(options.ownership());
         let mut look = stick.look().map_err(|_| End::Away)?;
         while let Some(found) = look.next(&stick).map_err(|_| End::Away)? {
-            if found.writer == stick.own() && matches!(found.name.kind, FileKind::Bundle(_)) {
-                leaving.has_file(found);
+            if found.writer != stick.own() {
+                continue;
+            }
+            match found.name.kind {
+                FileKind::Bundle(_) => leaving.has_file(found),
+                FileKind::Acknowledgment if stick.read_acknowledgment(&found).is_ok() => {
+                    leaving.is_acknowledged(found.name.key);
+                }
+                FileKind::Acknowledgment | FileKind::Part => {}
             }
         }
         let socket = options.socket()?;
-        let layer =
-            Layer::connect(&socket, "ferry", &peer, stick.octets_max()).map_err(gone)?;
+        let layer = Layer::connect(&socket, "ferry", &peer, stick.octets_max()).map_err(gone)?;
         let now = Instant::now();
         let visit = Self {
             options,
@@ -194,7 +200,11 @@ impl<'a> Visit<'a> {
     fn listen(&mut self) -> Result<(), End> {
         let gone = |error: io::Error| End::NodeGone(error.to_string());
         let is_busy = self.taking.is_giving() || self.look.is_some();
-        let patience = if is_busy { Duration::from_millis(1) } else { LOOK };
+        let patience = if is_busy {
+            Duration::from_millis(1)
+        } else {
+            LOOK
+        };
         let has_come = self.layer.listen(patience).map_err(gone)?;
         let mut heard = 0;
         while let Some(told) = self.layer.hear().map_err(gone)? {
@@ -243,7 +253,7 @@ impl<'a> Visit<'a> {
         match outcome {
             Ok(None) => Ok(()),
             Ok(Some(Outcome::Taken(subject))) => Ok(self.lines.bundle("taken", &subject)?),
-            Ok(Some(Outcome::Refused(subject, _))) => {
+            Ok(Some(Outcome::Refused(subject))) => {
                 self.leaves_something = true;
                 Ok(self.lines.bundle("refused", &subject)?)
             }
@@ -271,10 +281,21 @@ impl<'a> Visit<'a> {
     fn tell(&mut self, news: News) -> Result<(), End> {
         match news {
             News::Written(subject) => Ok(self.lines.bundle("written", &subject)?),
-            News::Full(_, error) => self.trouble(&error),
+            News::Full(error) => self.trouble(&error),
+            News::Acknowledged(subject) => {
+                self.lines.other("acknowledged", &subject.id.to_string())?;
+                match self.stick.writable() {
+                    Writable::Yes => self
+                        .stick
+                        .remove_acknowledgment(subject.key())
+                        .or_else(|error| self.trouble(&error)),
+                    Writable::No => Ok(()),
+                }
+            }
             News::Unreadable(why) => {
                 self.leaves_something = true;
-                self.lines.note(&format!("cannot read a bundle of the node: {why}"));
+                self.lines
+                    .note(&format!("cannot read a bundle of the node: {why}"));
                 Ok(())
             }
         }
@@ -383,9 +404,7 @@ impl<'a> Visit<'a> {
         for key in missing {
             // Its acknowledgment came before it went, and is seen at the next look.
             if !self.stick.is_acknowledged(key) {
-                self.leaving
-                    .lost_file(&mut self.layer, key)
-                    .map_err(gone)?;
+                self.leaving.lost_file(&mut self.layer, key).map_err(gone)?;
             }
         }
         if let Some(now) = self.clock.now() {
@@ -421,7 +440,10 @@ impl<'a> Visit<'a> {
             self.lines.other("acknowledged", &note.bundle)?;
         }
         match (is_done || is_old) && self.stick.writable() == Writable::Yes {
-            true => self.stick.remove(found).or_else(|error| self.trouble(&error)),
+            true => self
+                .stick
+                .remove(found)
+                .or_else(|error| self.trouble(&error)),
             false => Ok(()),
         }
     }
