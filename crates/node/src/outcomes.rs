@@ -71,6 +71,37 @@ impl Node {
         }
     }
 
+    /// The peer keeps a bundle, and says later whether anybody took it. A bundle that is not durable here yet comes back: nothing that is kept
+    /// stands in the way of its arrival.
+    pub(crate) fn kept_by_peer(&mut self, now: Now, session: SessionId, transfer: TransferId) {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
+            return;
+        };
+        let Some(outgoing) = neighbour.outgoing().get(transfer.0) else {
+            return;
+        };
+        if self.forwarding.cut_through(outgoing.key).is_some() {
+            return self.failed(now, session, transfer, (None, 0));
+        }
+        let Some(mut outgoing) = neighbour.closed(transfer) else {
+            return;
+        };
+        neighbour.probe_over(now.monotonic, transfer, false);
+        let octets = core::mem::take(&mut outgoing.octets);
+        neighbour
+            .window
+            .answered(now.monotonic, outgoing.begun, octets);
+        neighbour.bundles_sent += 1;
+        neighbour.octets_sent += octets;
+        let was_tried = neighbour.trial.is_some_and(|trial| trial.bundles == 1);
+        neighbour.has_taken(octets);
+        neighbour.keep(transfer, outgoing);
+        if was_tried {
+            self.adjacencies.try_others(session);
+        }
+        self.adjacencies.discharge(session, octets);
+    }
+
     /// A session is gone: everything that it was sending comes back.
     pub(crate) fn return_outgoing(&mut self, now: Now, session: SessionId) {
         let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {

@@ -74,7 +74,7 @@ impl BundleFile {
     }
 
     /// Reads the whole file: whether its octets are those that its name says.
-    pub fn is_whole(
+    pub fn matches_name(
         mut self,
         found: &Found,
         mut goes_on: impl FnMut() -> bool,

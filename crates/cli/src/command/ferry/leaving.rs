@@ -266,12 +266,12 @@ impl Leaving {
             layer.say(&Said::Failed { transfer, reason })?;
             return Ok((Use::Drop, Some(News::Acknowledged(subject))));
         }
-        if let Some(found) = self.present.remove(&key) {
-            if BundleFile::open(stick, &found).is_ok() {
-                self.present.insert(key, found);
-                return Ok((Use::Skip(subject, expires), None));
-            }
-            // It is torn or gone: a file with the same name takes its place, or it is removed when it is looked at.
+        // One that is torn or gone: a file with the same name takes its place, or it is removed when it is looked at.
+        if let Some(found) = self.present.remove(&key)
+            && BundleFile::open(stick, &found).is_ok()
+        {
+            self.present.insert(key, found);
+            return Ok((Use::Skip(subject, expires), None));
         }
         if stick.writable() == Writable::No || self.kept.len() >= KEPT_MAX {
             let reason = NO_RESOURCES;

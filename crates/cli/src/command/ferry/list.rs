@@ -183,7 +183,7 @@ fn fault(stick: &Stick, found: &Found) -> Result<u64, String> {
         Fault::Torn(why) => why,
     })?;
     let octets = bundle.octets;
-    match bundle.is_whole(found, || !interrupt::is_requested()) {
+    match bundle.matches_name(found, || !interrupt::is_requested()) {
         Ok(true) => Ok(octets),
         Ok(false) => Err("its octets are not those of its name".to_owned()),
         Err(error) => Err(error.to_string()),
