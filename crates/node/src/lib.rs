@@ -51,7 +51,6 @@ mod held;
 mod inspection;
 #[cfg(any(test, feature = "testing"))]
 mod invariants;
-mod kept;
 mod local;
 mod meeting;
 mod memory;

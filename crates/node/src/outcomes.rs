@@ -1,4 +1,6 @@
-//! The ends of transfers: a neighbour has taken a bundle, or has not, or its session is gone.
+//! The ends of transfers: a neighbour has taken a bundle, or has not, or keeps it for another node, or its session is gone.
+//!
+//! A bundle that is kept stays in flight here, and its session sends others meanwhile: neither the window nor the pace of the session counts it.
 
 use crate::adjacencies::session_id::SessionId;
 use crate::driver::Occurrence;
@@ -100,6 +102,38 @@ impl Node {
             self.adjacencies.try_others(session);
         }
         self.adjacencies.discharge(session, octets);
+    }
+
+    /// The peer says what became of a bundle that it kept: `None` if a node has taken it. False where it kept none of this number.
+    pub(crate) fn settle_kept(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        transfer: TransferId,
+        outcome: Option<Option<RefuseReason>>,
+    ) -> bool {
+        let neighbour = self.adjacencies.neighbour_mut(session);
+        let Some(outgoing) = neighbour.and_then(|it| it.take_kept(transfer)) else {
+            return false;
+        };
+        let key = outgoing.key;
+        if outcome.is_none() {
+            self.tell_transfer(now, session, &outgoing);
+        }
+        if outgoing.fragment {
+            self.settle_fragment(now, session, key, outcome);
+            return true;
+        }
+        let ending = outcome.map_or(CutThrough::Taken(session), CutThrough::Failed);
+        if !self.end_cut_through(now, session, key, ending) {
+            match outcome {
+                None => self.forwarded(now, session, key),
+                Some(refused) => self.come_back(now, session, key, refused),
+            }
+            self.forwarding
+                .pay(&mut self.adjacencies, &mut self.attention, now, key);
+        }
+        true
     }
 
     /// A session is gone: everything that it was sending comes back.
