@@ -6,12 +6,14 @@
 //! their own). Either sees endpoint IDs, nodes and contacts; never octets, sessions or clocks.
 
 pub(crate) mod acknowledgments;
+mod candidate;
 mod flood;
 mod maxprop;
 #[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 mod prophet;
 mod replication;
+mod scheme;
 mod spray_and_wait;
 pub(crate) mod static_routes;
 mod summary;

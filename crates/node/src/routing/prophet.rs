@@ -11,7 +11,8 @@ use dhow_bundle::cbor::{Reader, write_array, write_unsigned};
 use dhow_bundle::{EndpointId, Instant, NodeId, Reading};
 
 use super::Contact;
-use super::replication::{Bundle, DIRECT, Scheme};
+use super::candidate::Bundle;
+use super::scheme::{DIRECT, Scheme};
 use crate::memory::{text_octets, tree_octets};
 
 /// Predictabilities are fractions of this.

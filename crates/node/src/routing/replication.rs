@@ -11,17 +11,16 @@ use bytes::Bytes;
 use dhow_bundle::cbor::{BREAK, Kind, Reader, write_indefinite_array, write_unsigned};
 use dhow_bundle::header::MAX_PERMITS;
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
+use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Instant, NodeId, Reading};
 
+use super::candidate::Bundle;
 use super::flood::items;
+use super::scheme::Scheme;
 use super::summary::{self, ADVERT_BUNDLES, COMPARED_BOUND, Form, Summary};
 use super::{AdvertKey, BundleChange, Contact, Facts, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
 use crate::memory::{text_octets, tree_octets};
-
-/// Octets of the IDs of nodes that were given a bundle, at most: a note's, but for its array and a number.
-const GIVEN_OCTETS: usize = NOTE_OCTETS - 12;
 
 /// Bundles that are looked at for one choice.
 const LOOK_BOUND: usize = 256;
@@ -34,103 +33,6 @@ const SILENT_BOUND: usize = 4_096;
 
 /// Neighbours that are there are told of a table that has changed after this time: other changes may follow.
 const REFRESH: Duration = Duration::from_secs(10);
-
-/// The rank of a bundle for the neighbour that it is for: before all others.
-pub(super) const DIRECT: u64 = 0;
-
-/// The choice of a router.
-pub(super) trait Scheme: Send {
-    /// Copies that a bundle has which is made here; none where they are not counted.
-    fn copies(&self) -> Option<u64>;
-
-    /// A neighbour has come or gone.
-    fn handle_contact(&mut self, now: Instant, peer: &NodeId, contact: Contact);
-
-    /// The place of a bundle among those for a neighbour, the smallest first; none where it gets no copy as far as is known.
-    fn rank(&self, peer: &NodeId, bundle: &Bundle) -> Option<u64>;
-
-    /// The place of a bundle whoever the neighbour is; none where there is no such order.
-    fn place(&self, _bundle: &Bundle) -> Option<u64> {
-        None
-    }
-
-    /// Whether that says anything.
-    fn has_table(&self) -> bool;
-
-    /// The part of an advert that is the scheme's: 32 KiB at most.
-    fn table(&mut self, now: Instant) -> Vec<u8>;
-
-    /// That part of a neighbour's advert: any octets. False where they are none.
-    fn handle_table(&mut self, now: Instant, peer: &NodeId, table: &[u8]) -> bool;
-
-    /// [`Router::predictabilities`].
-    fn predictabilities(&mut self, _: Instant) -> Option<BTreeMap<NodeId, u64>> {
-        None
-    }
-
-    /// [`Router::handle_predictabilities`].
-    fn handle_predictabilities(&mut self, _: Instant, _: &NodeId, _: &BTreeMap<NodeId, u64>) {}
-
-    /// The number of times that the table has changed so much that others should know.
-    fn version(&self) -> u64;
-
-    /// Octets of memory that it takes.
-    fn memory_octets(&self) -> usize;
-}
-
-/// A bundle that is held.
-pub(super) struct Bundle {
-    pub(super) key: BundleKey,
-    /// The node that it is for.
-    pub(super) destination: Option<NodeId>,
-    /// Copies of it that there may be, this one included, beside those that are on their way.
-    pub(super) permits: u64,
-    /// The hops that it has gone.
-    pub(super) hops: u64,
-    /// The IDs of the nodes that were given it, in CBOR one behind the other, in as many octets as a note has for them.
-    given: Vec<u8>,
-    /// Neighbours that have it on their way, and the copies that each may make.
-    taken: Vec<(NodeId, u64)>,
-}
-
-impl Bundle {
-    #[cfg(test)]
-    pub(super) fn for_test(destination: Option<NodeId>) -> Self {
-        Self {
-            key: BundleKey(0),
-            destination,
-            permits: 1,
-            hops: 0,
-            given: Vec::new(),
-            taken: Vec::new(),
-        }
-    }
-
-    /// Whether a node was given it, as far as is remembered.
-    fn was_given(&self, id: &[u8]) -> bool {
-        let mut reader = Reader::new(&self.given);
-        let mut start = 0;
-        while reader.skip().is_ok() {
-            if self.given.get(start..reader.position()) == Some(id) {
-                return true;
-            }
-            start = reader.position();
-        }
-        false
-    }
-
-    fn give(&mut self, id: &[u8]) {
-        if self.given.len() + id.len() <= GIVEN_OCTETS && !self.was_given(id) {
-            self.given.extend_from_slice(id);
-        }
-    }
-
-    /// A neighbour's copy is on its way no more; the copies that it was to make.
-    fn end(&mut self, peer: &NodeId) -> u64 {
-        let place = self.taken.iter().position(|(it, _)| it == peer);
-        place.map_or(0, |place| self.taken.swap_remove(place).1)
-    }
-}
 
 /// Whether a neighbour is to have no copy, whatever its rank: it has one, was given one, or has one on its way.
 fn is_out(number: u64, bundle: &Bundle, (id, peer): (&NodeId, &Peer)) -> bool {

@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 use dhow_bundle::{Instant, NodeId};
 
 use super::Contact;
-use super::replication::{Bundle, DIRECT, Scheme};
+use super::candidate::Bundle;
+use super::scheme::{DIRECT, Scheme};
 
 /// The scheme.
 pub(super) struct SprayAndWait {
