@@ -371,7 +371,7 @@ impl Routers {
     pub(crate) fn get(&self, id: RouterId) -> Option<&dyn Router> {
         match self.routers.get(usize::from(id.0)) {
             Some((_, router)) => Some(router.as_ref()),
-            None => self.external(id).map(|it| it as &dyn Router),
+            None => self.external(id).map(|it| -> &dyn Router { it }),
         }
     }
 
