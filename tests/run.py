@@ -10,7 +10,7 @@ import unittest
 
 MODULES = [
     "house", "readme", "two_nodes", "recording", "contacts", "durable", "wire", "older", "udp", "stcp", "bibe", "external", "clients", "kill", "hostile", "memory", "full_disk",
-    "limits", "discovery", "folders", "stream", "channel", "traffic", "lab", "load", "measurement", "simulation", "pages", "instructions", "figures",
+    "limits", "discovery", "folders", "ferry", "stream", "channel", "traffic", "lab", "load", "measurement", "simulation", "pages", "instructions", "figures",
 ]
 
 

@@ -73,6 +73,7 @@ pub enum Command {
     Recv(command::recv::Recv),
     Outbox(command::outbox::Outbox),
     Inbox(command::inbox::Inbox),
+    Ferry(command::ferry::Ferry),
     /// Send or receive ordered octets
     #[command(subcommand)]
     Stream(command::stream::Stream),

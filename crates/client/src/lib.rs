@@ -5,7 +5,7 @@
 //! none needs to be in memory. Nothing here reconnects: [`Error::is_lost`] says when to.
 //!
 //! This room never knows how a node works inside; it shares only the node's message types. Start
-//! reading at [`Client`], then [`Sender`] and [`Receiver`]; [`folder`] and [`chunk`] have the payloads of files that are kept in step and of ordered octets.
+//! reading at [`Client`], then [`Sender`] and [`Receiver`]; [`folder`] and [`chunk`] have the payloads of files that are kept in step and of ordered octets. [`ferry`] is for programs that carry bundles themselves.
 //!
 //! ```no_run
 //! use std::fs::File;
@@ -45,6 +45,7 @@ mod client;
 mod connection;
 mod delivery;
 mod error;
+pub mod ferry;
 pub mod folder;
 mod receiver;
 mod registration;

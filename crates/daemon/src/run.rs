@@ -492,7 +492,7 @@ fn recover(
     let mut count = 0_u64;
     let mut now = clock.now();
     for (_, bundle, extents) in bundles.by_ref() {
-        if count % BUNDLES_AN_INSTANT == 0 {
+        if count.is_multiple_of(BUNDLES_AN_INSTANT) {
             now = clock.now();
         }
         let bundle = Box::new(bundle);

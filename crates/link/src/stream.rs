@@ -249,6 +249,12 @@ pub enum LinkEvent {
         /// The transfer.
         transfer: TransferId,
     },
+    /// The peer keeps all of an outgoing transfer, and nobody has taken it from there: this node keeps its bundle as well. `Transmitted` or
+    /// `Failed` about the same transfer follows some time, or the end of the session. Only of layers with a carrier between both nodes.
+    Kept {
+        /// The transfer.
+        transfer: TransferId,
+    },
     /// An outgoing transfer failed.
     Failed {
         /// The transfer.

@@ -138,7 +138,7 @@ impl Node {
                     octets_sent: neighbour.octets_sent,
                     bundles_received: neighbour.bundles_received,
                     octets_received: neighbour.octets_received,
-                    in_flight: neighbour.outgoing().len(),
+                    in_flight: neighbour.outgoing().len() + neighbour.kept().len(),
                     arriving: self.arriving(neighbour),
                     datagrams: neighbour.session.datagram_counts(),
                 })

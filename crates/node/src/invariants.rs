@@ -163,7 +163,7 @@ impl Node {
             .adjacencies
             .neighbours()
             .map(|(_, it)| it)
-            .flat_map(|it| it.outgoing().values());
+            .flat_map(|it| it.outgoing().values().chain(it.kept().values()));
         let sent = sessions.filter(|it| !it.fragment).map(|it| it.key);
         let delivered = self
             .delivery

@@ -1,4 +1,6 @@
-//! The ends of transfers: a neighbour has taken a bundle, or has not, or its session is gone.
+//! The ends of transfers: a neighbour has taken a bundle, or has not, or keeps it for another node, or its session is gone.
+//!
+//! A bundle that is kept stays in flight here, and its session sends others meanwhile: neither the window nor the pace of the session counts it.
 
 use crate::adjacencies::session_id::SessionId;
 use crate::driver::Occurrence;
@@ -19,6 +21,9 @@ impl Node {
         transfer: TransferId,
         (refused, acknowledged): (Option<RefuseReason>, u64),
     ) {
+        if self.settle_kept(now, session, transfer, Some(refused)) {
+            return;
+        }
         let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
@@ -68,6 +73,69 @@ impl Node {
         }
     }
 
+    /// The peer keeps a bundle, and says later whether anybody took it. A bundle that is not durable here yet comes back: nothing that is kept
+    /// stands in the way of its arrival.
+    pub(crate) fn kept_by_peer(&mut self, now: Now, session: SessionId, transfer: TransferId) {
+        let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
+            return;
+        };
+        let Some(outgoing) = neighbour.outgoing().get(transfer.0) else {
+            return;
+        };
+        if self.forwarding.cut_through(outgoing.key).is_some() {
+            return self.failed(now, session, transfer, (None, 0));
+        }
+        let Some(mut outgoing) = neighbour.closed(transfer) else {
+            return;
+        };
+        neighbour.probe_over(now.monotonic, transfer, false);
+        let octets = core::mem::take(&mut outgoing.octets);
+        neighbour
+            .window
+            .answered(now.monotonic, outgoing.begun, octets);
+        neighbour.bundles_sent += 1;
+        neighbour.octets_sent += octets;
+        let was_tried = neighbour.trial.is_some_and(|trial| trial.bundles == 1);
+        neighbour.has_taken(octets);
+        neighbour.keep(transfer, outgoing);
+        if was_tried {
+            self.adjacencies.try_others(session);
+        }
+        self.adjacencies.discharge(session, octets);
+    }
+
+    /// The peer says what became of a bundle that it kept: `None` if a node has taken it. False where it kept none of this number.
+    pub(crate) fn settle_kept(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        transfer: TransferId,
+        outcome: Option<Option<RefuseReason>>,
+    ) -> bool {
+        let neighbour = self.adjacencies.neighbour_mut(session);
+        let Some(outgoing) = neighbour.and_then(|it| it.take_kept(transfer)) else {
+            return false;
+        };
+        let key = outgoing.key;
+        if outcome.is_none() {
+            self.tell_transfer(now, session, &outgoing);
+        }
+        if outgoing.fragment {
+            self.settle_fragment(now, session, key, outcome);
+            return true;
+        }
+        let ending = outcome.map_or(CutThrough::Taken(session), CutThrough::Failed);
+        if !self.end_cut_through(now, session, key, ending) {
+            match outcome {
+                None => self.forwarded(now, session, key),
+                Some(refused) => self.come_back(now, session, key, refused),
+            }
+            self.forwarding
+                .pay(&mut self.adjacencies, &mut self.attention, now, key);
+        }
+        true
+    }
+
     /// A session is gone: everything that it was sending comes back.
     pub(crate) fn return_outgoing(&mut self, now: Now, session: SessionId) {
         let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
@@ -77,7 +145,7 @@ impl Node {
         let outgoing = neighbour.all_closed();
         let splits = core::mem::take(&mut neighbour.splits);
         // The oldest last: it is the first of its queue again.
-        for outgoing in outgoing.into_values().rev() {
+        for outgoing in outgoing.rev() {
             if outgoing.fragment {
                 self.settle_fragment(now, session, outgoing.key, Some(None));
             } else if !self.end_cut_through(now, session, outgoing.key, CutThrough::Failed(None)) {
@@ -97,6 +165,9 @@ impl Node {
 
     /// A neighbour has taken a transfer, or it has left over a link on which nobody says more.
     pub(crate) fn transmitted(&mut self, now: Now, session: SessionId, transfer: TransferId) {
+        if self.settle_kept(now, session, transfer, None) {
+            return;
+        }
         let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };

@@ -340,6 +340,7 @@ impl Node {
             LinkEvent::Transmitted { transfer } | LinkEvent::Sent { transfer } => {
                 self.transmitted(now, session, transfer);
             }
+            LinkEvent::Kept { transfer } => self.kept_by_peer(now, session, transfer),
             LinkEvent::Failed {
                 transfer,
                 refused,

@@ -561,3 +561,64 @@ fn bundles_for_a_neighbour_behind_a_program_stay_until_it_answers() {
     assert!(world.machines[0].programs[&third].is_over);
     check(&world);
 }
+
+/// A bundle that a program keeps leaves the window to others, and is this node's until the program says that somebody has it.
+#[test]
+fn bundles_that_a_program_keeps_stay_and_do_not_hold_up_others() {
+    let mut world = circle(3, 7, ExternalPolicy::default());
+    let mut sender = Client::new("ipn:1.5", false);
+    for size in 0..200 {
+        let adu = BundleAdu {
+            dst_eid: "ipn:9.1".into(),
+            ..BundleAdu::default()
+        };
+        sender.send(adu, &vec![7; size]);
+    }
+    world.cut(0, 1);
+    world.cut(2, 0);
+    world.connect(0, sender);
+    world.settle();
+    let stream = lead(&mut world, "ipn:9.0");
+    let mut begun = Vec::new();
+    while begun.len() < 200 {
+        let heard = hear(&mut world, 0, stream).into_iter();
+        let more: Vec<u64> = heard
+            .filter(|it| it.code == 32)
+            .map(|it| it.numbers[0])
+            .collect();
+        assert!(!more.is_empty(), "only {} have come", begun.len());
+        for transfer in &more {
+            let transfer = *transfer;
+            answer(&mut world, stream, &LayerSaid::Kept { transfer });
+        }
+        begun.extend(more);
+        check(&world);
+    }
+    assert_eq!(stored(&world, 0), 200);
+    // Nobody is waited for.
+    world.pass(Duration::from_secs(60));
+    assert!(!world.machines[0].programs[&stream].is_over);
+    for transfer in begun.drain(..50) {
+        answer(&mut world, stream, &LayerSaid::Sent { transfer });
+    }
+    let failed = begun[0];
+    answer(
+        &mut world,
+        stream,
+        &LayerSaid::Failed {
+            transfer: failed,
+            reason: 1,
+        },
+    );
+    assert_eq!(stored(&world, 0), 149);
+    check(&world);
+    // The rest is this node's again, and goes to the program that comes again.
+    world.handle(0, Event::Disconnected { stream });
+    world.settle();
+    check(&world);
+    let stream = lead(&mut world, "ipn:9.0");
+    let heard = hear(&mut world, 0, stream).into_iter();
+    assert_eq!(heard.filter(|it| it.code == 32).count(), 64);
+    assert_eq!(stored(&world, 0), 149);
+    check(&world);
+}

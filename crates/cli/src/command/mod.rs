@@ -6,6 +6,7 @@ pub mod channel;
 pub mod collect;
 pub mod completions;
 pub mod contacts;
+pub mod ferry;
 pub mod inbox;
 pub mod iperf;
 pub mod lab;
@@ -44,6 +45,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Recv(command) => command.run(&common),
         Command::Outbox(command) => command.run(&common),
         Command::Inbox(command) => command.run(&common),
+        Command::Ferry(command) => command.run(&common),
         Command::Stream(command) => command.run(&common),
         Command::Ping(command) => command.run(&common),
         Command::Perf(command) => command.run(&common),

@@ -81,6 +81,7 @@ pub fn check_session(octets: &[u8]) -> usize {
 #[derive(Default)]
 struct Run {
     open: BTreeSet<u64>,
+    kept: BTreeSet<u64>,
     /// The bundle that is coming in, its length, and the octets that came.
     arriving: Option<(TransferId, u64, u64)>,
     /// The last one that the node refused: what was on its way to the node of it still comes.
@@ -130,6 +131,11 @@ impl Run {
                 LinkEvent::Abandoned { transfer, .. } => {
                     let arriving = self.arriving.take();
                     assert_eq!(arriving.map(|it| it.0), Some(transfer));
+                }
+                LinkEvent::Kept { transfer } => {
+                    let is_open = self.open.contains(&transfer.0);
+                    assert!(is_open, "{transfer:?} is kept after its end");
+                    assert!(self.kept.insert(transfer.0), "{transfer:?} is kept twice");
                 }
                 LinkEvent::Transmitted { transfer } | LinkEvent::Failed { transfer, .. } => {
                     assert!(self.open.remove(&transfer.0), "{transfer:?} ends twice");

@@ -1,6 +1,6 @@
 //! One neighbour to which a program leads: the machine.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use core::time::Duration;
 
@@ -25,6 +25,9 @@ const UNACKNOWLEDGED_MAX: usize = 1_024;
 
 /// Octets of answers that wait for the program to read them, before it is not read.
 const ANSWERS_OCTETS_MAX: usize = 64 << 10;
+
+/// Bundles that the program keeps and nobody has taken from it; a further one has failed for want of room.
+pub const KEPT_MAX: usize = 65_536;
 
 /// The settings of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +83,8 @@ pub struct Session {
     state: State,
     reader: FrameReader,
     queue: Outgoing<()>,
+    /// Transfers that the program keeps, until it says more.
+    kept: BTreeSet<TransferId>,
     incoming: Option<Incoming>,
     /// Octets of bundles that have come and are not durable here.
     unacknowledged: BTreeMap<u64, u64>,
@@ -107,6 +112,7 @@ impl Session {
             state: State::Open,
             reader,
             queue: Outgoing::new(DATA_OCTETS_MAX),
+            kept: BTreeSet::new(),
             incoming: None,
             unacknowledged: BTreeMap::new(),
             answers: BytesMut::from(welcome),
@@ -171,8 +177,12 @@ impl Session {
         match said {
             Said::Begin { transfer, octets } => self.begin(transfer, octets),
             Said::Data(octets) => self.take(octets),
-            Said::Sent { transfer } => self.answered(transfer, None),
-            Said::Failed { transfer, reason } => self.answered(transfer, Some(reason)),
+            Said::Sent { transfer } => self.answered(transfer, Outcome::Transmitted),
+            Said::Failed { transfer, reason } => {
+                let reason = RefuseReason::from_code(reason);
+                self.answered(transfer, Outcome::Failed(Some(reason)))
+            }
+            Said::Kept { transfer } => self.answered(transfer, Outcome::Kept),
             Said::Abort => {
                 let incoming = self.incoming.take();
                 let incoming = incoming.ok_or("no bundle has begun that could be given up")?;
@@ -248,9 +258,14 @@ impl Session {
         Ok(())
     }
 
-    /// The program says that the neighbour has a bundle, or has not, and why.
-    fn answered(&mut self, transfer: u64, refused: Option<u8>) -> Result<(), String> {
-        let Some(sequence) = self.queue.sequence(TransferId(transfer)) else {
+    /// The program says that the neighbour has a bundle, has not, and why, or that it keeps the bundle itself.
+    fn answered(&mut self, transfer: u64, outcome: Outcome) -> Result<(), String> {
+        let transfer = TransferId(transfer);
+        if self.kept.contains(&transfer) {
+            self.answered_kept(transfer, outcome);
+            return Ok(());
+        }
+        let Some(sequence) = self.queue.sequence(transfer) else {
             return Ok(());
         };
         let Some((_, sent, out)) = self.queue.under_way(sequence) else {
@@ -259,19 +274,44 @@ impl Session {
                 false => Ok(()),
             };
         };
-        match refused {
-            Some(reason) => {
-                let reason = RefuseReason::from_code(reason);
+        let has_left = out.phase == Phase::Sent && sent == out.length;
+        match outcome {
+            Outcome::Failed(reason) => {
+                let reason = reason.unwrap_or(RefuseReason::Unknown);
                 self.queue.refuse(sequence, reason, &mut self.events);
             }
-            None if out.phase == Phase::Sent && sent == out.length => {
-                self.queue
-                    .finish(sequence, Outcome::Transmitted, &mut self.events);
+            Outcome::Kept if has_left && self.kept.len() >= KEPT_MAX => {
+                let refused = Outcome::Failed(Some(RefuseReason::NoResources));
+                self.queue.finish(sequence, refused, &mut self.events);
             }
-            None if out.phase.is_given_up() => {}
-            None => return Err("a bundle is there before it was sent".into()),
+            outcome if has_left => {
+                if matches!(outcome, Outcome::Kept) {
+                    self.kept.insert(transfer);
+                }
+                self.queue.finish(sequence, outcome, &mut self.events);
+            }
+            _ if out.phase.is_given_up() => {}
+            _ => return Err("a bundle is there before it was sent".into()),
         }
         Ok(())
+    }
+
+    /// The program says more of a bundle that it keeps.
+    fn answered_kept(&mut self, transfer: TransferId, outcome: Outcome) {
+        let event = match outcome {
+            Outcome::Kept => return,
+            // RFC 9174 table 6: the neighbour has the whole bundle.
+            Outcome::Failed(Some(reason)) if reason != RefuseReason::Completed => {
+                LinkEvent::Failed {
+                    transfer,
+                    refused: Some(reason),
+                    acknowledged: 0,
+                }
+            }
+            _ => LinkEvent::Transmitted { transfer },
+        };
+        self.kept.remove(&transfer);
+        self.events.push(event);
     }
 
     fn answer(&mut self, told: Told<'_>) {
@@ -350,6 +390,13 @@ impl Session {
     fn give_up(&mut self) {
         self.unacknowledged.clear();
         self.queue.close(&mut self.events);
+        for transfer in core::mem::take(&mut self.kept) {
+            self.events.push(LinkEvent::Failed {
+                transfer,
+                refused: None,
+                acknowledged: 0,
+            });
+        }
         if let Some(incoming) = self
             .incoming
             .take()
@@ -399,7 +446,14 @@ impl StreamSession for Session {
             }),
             LinkCommand::Supply { transfer, octets } => self.queue.supply(transfer, octets),
             LinkCommand::Cancel { transfer } => {
-                if self.queue.cancel(transfer, true, &mut self.events) == Cancelled::NeedsEnd {
+                if self.kept.remove(&transfer) {
+                    self.events.push(LinkEvent::Failed {
+                        transfer,
+                        refused: None,
+                        acknowledged: 0,
+                    });
+                } else if self.queue.cancel(transfer, true, &mut self.events) == Cancelled::NeedsEnd
+                {
                     self.close(DownReason::Terminated(TerminateReason::Unknown));
                 }
             }

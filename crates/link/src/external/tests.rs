@@ -72,6 +72,62 @@ fn transmit(session: &mut Session, number: u64, octets: &'static [u8]) {
     session.handle_command(Now::default(), LinkCommand::Supply { transfer, octets });
 }
 
+/// A bundle that the program keeps leaves the session's time for others, and ends when more is said of it.
+#[test]
+fn a_bundle_that_is_kept_is_not_waited_for_and_ends_when_the_program_says_more() {
+    let mut session = session(0);
+    for number in 0..4 {
+        transmit(&mut session, number, b"hallo");
+    }
+    written(&mut session, 1_000);
+    for transfer in [0, 1, 1, 2, 3] {
+        say(&mut session, &Said::Kept { transfer });
+    }
+    for number in 0..4 {
+        assert!(matches!(
+            session.poll_event(),
+            Some(LinkEvent::Kept { transfer }) if transfer == TransferId(number)
+        ));
+    }
+    assert!(session.poll_event().is_none());
+    assert_eq!(session.poll_timeout(), None, "nobody is waited for");
+    say(&mut session, &Said::Sent { transfer: 1 });
+    assert!(matches!(
+        session.poll_event(),
+        Some(LinkEvent::Transmitted {
+            transfer: TransferId(1)
+        })
+    ));
+    for (transfer, reason) in [(0, 0), (3, 1)] {
+        say(&mut session, &Said::Failed { transfer, reason });
+    }
+    assert!(matches!(
+        session.poll_event(),
+        Some(LinkEvent::Failed {
+            transfer: TransferId(0),
+            refused: Some(RefuseReason::Unknown),
+            ..
+        })
+    ));
+    assert!(matches!(
+        session.poll_event(),
+        Some(LinkEvent::Transmitted {
+            transfer: TransferId(3)
+        })
+    ));
+    // The last one fails with its session.
+    session.handle_command(Now::default(), LinkCommand::Disconnected);
+    assert!(matches!(
+        session.poll_event(),
+        Some(LinkEvent::Failed {
+            transfer: TransferId(2),
+            refused: None,
+            ..
+        })
+    ));
+    assert!(matches!(session.poll_event(), Some(LinkEvent::Down(_))));
+}
+
 /// The octets of docs/external.md.
 #[test]
 fn a_bundle_leaves_as_the_document_says_and_is_over_when_the_program_says_so() {
@@ -351,6 +407,7 @@ fn said() -> impl Strategy<Value = Said> {
         1 => (0_u64..5).prop_map(|transfer| Said::Sent { transfer }),
         1 => (0_u64..5, 0_u8..8).prop_map(|(transfer, reason)| Said::Failed { transfer, reason }),
         1 => Just(Said::Abort),
+        1 => (0_u64..5).prop_map(|transfer| Said::Kept { transfer }),
     ]
 }
 

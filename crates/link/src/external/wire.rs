@@ -63,6 +63,11 @@ pub enum Said {
     },
     /// The bundle that has begun comes no further.
     Abort,
+    /// The program keeps a bundle for the neighbour, which has not taken it.
+    Kept {
+        /// Its number, chosen by the node.
+        transfer: u64,
+    },
 }
 
 impl Said {
@@ -99,6 +104,9 @@ impl Said {
                 Self::Failed { transfer, reason }
             }
             52 => Self::Abort,
+            53 => Self::Kept {
+                transfer: unsigned(&mut reader)?,
+            },
             0 => return Err(WireError::Greeting),
             other => return Err(WireError::Code(other)),
         };
@@ -125,6 +133,7 @@ impl Said {
                 numbers(out, &[51, *transfer, u64::from(*reason)]);
             }
             Self::Abort => numbers(out, &[52]),
+            Self::Kept { transfer } => numbers(out, &[53, *transfer]),
         });
     }
 }

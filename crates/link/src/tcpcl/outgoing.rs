@@ -79,6 +79,8 @@ pub(crate) enum Outcome {
     Transmitted,
     /// It has left, and nobody will say that it came.
     Sent,
+    /// The peer keeps it, and will say later whether it came.
+    Kept,
     Failed(Option<RefuseReason>),
 }
 
@@ -366,6 +368,7 @@ impl<T> Outgoing<T> {
             events.push(match outcome {
                 Outcome::Transmitted => LinkEvent::Transmitted { transfer },
                 Outcome::Sent => LinkEvent::Sent { transfer },
+                Outcome::Kept => LinkEvent::Kept { transfer },
                 Outcome::Failed(refused) => LinkEvent::Failed {
                     transfer,
                     refused,

@@ -50,6 +50,8 @@ pub(crate) struct Neighbour {
     outgoing: Series<Outgoing>,
     /// Octets by which the window is charged for these.
     outgoing_octets: u64,
+    /// Bundles that the peer keeps for another node, which has not taken them; the window is not charged for these.
+    kept: BTreeMap<TransferId, Outgoing>,
     pub(crate) next_transfer: u64,
     /// A bundle waits for the socket to take octets.
     waits_for_socket: bool,
@@ -184,6 +186,7 @@ impl Neighbour {
             unverified: None,
             outgoing: Series::default(),
             outgoing_octets: 0,
+            kept: BTreeMap::new(),
             next_transfer: 0,
             waits_for_socket: false,
             in_flight_octets: 0,
@@ -291,6 +294,21 @@ impl Neighbour {
         self.outgoing.push(transfer.0, outgoing);
     }
 
+    /// A transfer is with a peer that keeps it for another node.
+    pub(crate) fn keep(&mut self, transfer: TransferId, outgoing: Outgoing) {
+        self.kept.insert(transfer, outgoing);
+    }
+
+    /// The peer says no more of a transfer that it kept.
+    pub(crate) fn take_kept(&mut self, transfer: TransferId) -> Option<Outgoing> {
+        self.kept.remove(&transfer)
+    }
+
+    /// Bundles and fragments that the peer keeps for another node.
+    pub(crate) const fn kept(&self) -> &BTreeMap<TransferId, Outgoing> {
+        &self.kept
+    }
+
     /// A transfer is over.
     pub(crate) fn closed(&mut self, transfer: TransferId) -> Option<Outgoing> {
         let outgoing = self.outgoing.remove(transfer.0)?;
@@ -298,10 +316,11 @@ impl Neighbour {
         Some(outgoing)
     }
 
-    /// All transfers are over.
-    pub(crate) fn all_closed(&mut self) -> Series<Outgoing> {
+    /// All transfers are over: those that the peer kept, which are the oldest, and the others in the order in which they began.
+    pub(crate) fn all_closed(&mut self) -> impl DoubleEndedIterator<Item = Outgoing> + use<> {
         self.outgoing_octets = 0;
-        core::mem::take(&mut self.outgoing)
+        let kept = core::mem::take(&mut self.kept).into_values();
+        kept.chain(core::mem::take(&mut self.outgoing).into_values())
     }
 
     /// There was no room for a bundle: when there may be although nothing happens.

@@ -1,0 +1,235 @@
+//! `dhow ferry`: bundles are carried on a directory or stick (docs/ferry.md).
+
+mod clock;
+mod file;
+mod leaving;
+mod lines;
+mod list;
+mod taking;
+mod visit;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use dhow_bundle::{EidPattern, EndpointId, NodeId};
+use dhow_client::Address;
+use dhow_client::ferry::{Stick, Writable};
+use serde_json::Value;
+
+use self::leaving::Ownership;
+use self::lines::Lines;
+use self::list::{Check, List};
+use self::visit::{End, Visit};
+use crate::address::locate;
+use crate::admin::Admin;
+use crate::arguments::{Common, parse_duration};
+use crate::failure::{Ending, Failure};
+use crate::interrupt::{self, LOOK};
+
+/// The time for which `--once` waits for a node that is away.
+const ONCE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The time until a node that went away is looked for again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// The name of the external socket beside the API socket.
+const EXTERNAL_SOCKET: &str = "external.sock";
+
+/// Carry bundles on a stick or in a directory
+///
+/// Bundles that the node has for the patterns of --for become files in DIR, and files in DIR that are for this node, or for whom it is nearer by its routes, are taken into the node. The node keeps its bundles until the node that took them has acknowledged them in DIR, or they expire. A stick that is away is waited for, and it may be pulled out at any moment. The node needs `[external] socket = "external.sock"`. With --json, a line for each event: written, taken, acknowledged, expired, refused, torn, full, here, away.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Ferry {
+    #[command(subcommand)]
+    command: Option<FerryCommand>,
+    /// The stick: a directory, which may be missing for now
+    #[arg(value_name = "DIR", required = true)]
+    place: Option<PathBuf>,
+    /// Carry bundles for these endpoint IDs, a pattern: ipn:4.*; may be there several times
+    #[arg(long = "for", value_name = "PATTERN")]
+    destinations: Vec<EidPattern>,
+    /// Take bundles for these endpoint IDs from the stick, beside those for this node and those for whom it has a usable route
+    #[arg(long, value_name = "PATTERN")]
+    take: Vec<EidPattern>,
+    /// The priority of the routes that --for makes: of equally specific ones, the highest is used first
+    #[arg(long, value_name = "NUMBER", default_value_t = -1, allow_negative_numbers = true)]
+    priority: i32,
+    /// The node that the stick leads to, so that routes of the node file count [default: the stick is a node of its own]
+    #[arg(long, value_name = "NODE_ID")]
+    peer: Option<NodeId>,
+    /// Let the stick have the only copy: the node lets go of a bundle once its file is durable
+    #[arg(long)]
+    hand_over: bool,
+    /// End when all that there is has been exchanged; exit with 1 if something was left behind
+    #[arg(long, conflicts_with = "watch")]
+    once: bool,
+    /// Go on until Ctrl-C, and wait for a stick that is away; this is the default
+    #[arg(long)]
+    watch: bool,
+    /// Time between two looks at the stick
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
+    interval: Duration,
+    /// The node's external socket [default: external.sock beside the API socket]
+    #[arg(long, value_name = "SOCKET")]
+    external: Option<PathBuf>,
+    /// Write no line for each event
+    #[arg(long)]
+    quiet: bool,
+    /// The same, once it is clear that it was given.
+    #[arg(skip)]
+    directory: PathBuf,
+    /// The default of the external socket.
+    #[arg(skip)]
+    beside: PathBuf,
+}
+
+/// What can be done with a stick without a node.
+#[derive(Debug, Subcommand)]
+enum FerryCommand {
+    List(List),
+    Check(Check),
+}
+
+impl Ferry {
+    /// Carries bundles until there is a reason to end.
+    pub fn run(mut self, common: &Common) -> Result<Ending, Failure> {
+        match &self.command {
+            Some(FerryCommand::List(list)) => return list.run(common),
+            Some(FerryCommand::Check(check)) => return check.run(common),
+            None => {}
+        }
+        self.directory = self.place.clone().unwrap_or_default();
+        let address = locate(common.node.as_ref())?;
+        if let Address::Unix(path) = &address {
+            self.beside = path.with_file_name(EXTERNAL_SOCKET);
+        }
+        let admin = Admin::of(common.node.as_ref())?;
+        let mut lines = Lines::new((!self.quiet).then(|| common.form()));
+        let begun = Instant::now();
+        let mut told = String::new();
+        loop {
+            if interrupt::is_requested() {
+                return Ok(Ending::Interrupted);
+            }
+            let end = match self.meet(&admin, &mut lines) {
+                Ok(end) | Err(end) => end,
+            };
+            let why = match end {
+                End::Interrupted => return Ok(Ending::Interrupted),
+                End::Exchanged(false) => return Ok(Ending::Done),
+                End::Exchanged(true) => return Ok(Ending::Incomplete),
+                End::Failed(failure) => return Err(failure),
+                End::Away if self.once => return Err(self.absent()),
+                End::Away => format!("{} is away", self.directory.display()),
+                End::NodeGone(why) if self.once && begun.elapsed() > ONCE_PATIENCE => {
+                    return Err(self.alone(&why));
+                }
+                End::NodeGone(why) => why,
+            };
+            if why != told {
+                lines.note(&format!("{why}; waiting"));
+                told = why;
+            }
+            let until = Instant::now() + AGAIN.min(self.interval);
+            while Instant::now() < until && !interrupt::is_requested() {
+                std::thread::sleep(LOOK.min(self.interval));
+            }
+        }
+    }
+
+    /// Waits for neither: carries bundles while the stick and the node are there.
+    fn meet(&self, admin: &Admin, lines: &mut Lines) -> Result<End, End> {
+        if !self.directory.is_dir() {
+            return Err(End::Away);
+        }
+        let gone = |failure: Failure| End::NodeGone(failure.to_string());
+        let view = admin.read("/v1/node").map_err(gone)?;
+        let node = view.get("node_id").and_then(Value::as_str);
+        let node = node.and_then(|it| it.parse::<NodeId>().ok());
+        let node = node.ok_or_else(|| End::NodeGone("the node has no ID".into()))?;
+        let mut random = [0; 16];
+        getrandom::fill(&mut random)
+            .map_err(|error| Failure::refused(format!("cannot draw an ID: {error}")))?;
+        let stick = Stick::open(&self.directory, &node, random).map_err(|it| self.unopened(&it))?;
+        if stick.writable() == Writable::No {
+            lines.note(&format!(
+                "{} is read-only: bundles are taken from it, and none written",
+                self.directory.display()
+            ));
+        }
+        lines.other("here", &stick.id().to_string())?;
+        let mut visit = Visit::begin(self, lines, admin, (node, stick))?;
+        let end = visit.run();
+        if matches!(end, End::Away) {
+            lines.other("away", &self.directory.display().to_string())?;
+        }
+        Ok(end)
+    }
+
+    fn unopened(&self, error: &io::Error) -> End {
+        let directory = self.directory.display();
+        let failure = |what: String, hint: &str| {
+            End::Failed(Failure::refused(what).with_hint(hint.to_owned()))
+        };
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => End::Away,
+            io::ErrorKind::WouldBlock => failure(
+                format!("another ferry of this node is at {directory}"),
+                "end that one first; ferries of other nodes may be there at the same time",
+            ),
+            io::ErrorKind::InvalidData => failure(
+                format!("cannot use {directory}: {error}"),
+                "a later version of dhow may have made it; name another directory, or remove dhow-ferry from it",
+            ),
+            io::ErrorKind::ReadOnlyFilesystem if self.once => failure(
+                format!("{directory} is read-only, and no ferry has been there"),
+                "mount it so that it can be written",
+            ),
+            _ if !self.directory.is_dir() => End::Away,
+            _ => failure(
+                format!("cannot use {directory}: {error}"),
+                "it must be a directory that this user can read",
+            ),
+        }
+    }
+
+    fn absent(&self) -> Failure {
+        Failure::refused(format!("{} is not there", self.directory.display()))
+            .with_hint("plug it in and mount it, or leave --once out to wait for it")
+    }
+
+    fn alone(&self, why: &str) -> Failure {
+        Failure::refused(format!("cannot reach the node: {why}")).with_hint(format!(
+            "the node needs [external] socket = \"{EXTERNAL_SOCKET}\" in its node file; --external names another socket"
+        ))
+    }
+
+    fn ownership(&self) -> Ownership {
+        match self.hand_over {
+            true => Ownership::HandOver,
+            false => Ownership::Keep,
+        }
+    }
+
+    fn socket(&self) -> Result<PathBuf, Failure> {
+        match &self.external {
+            Some(path) => Ok(path.clone()),
+            None if self.beside.as_os_str().is_empty() => Err(Failure::usage(
+                "no external socket is known of a node on TCP",
+            )
+            .with_hint("name it with --external")),
+            None => Ok(self.beside.clone()),
+        }
+    }
+
+    fn patterns(&self) -> impl Iterator<Item = String> {
+        self.destinations.iter().map(ToString::to_string)
+    }
+
+    fn takes(&self, destination: &EndpointId) -> bool {
+        self.take.iter().any(|pattern| pattern.matches(destination))
+    }
+}

@@ -1,0 +1,220 @@
+"""Bundles on a directory that is carried between two nodes without a network, with programs and nodes that are killed at any moment.
+
+The judge asks no node: it compares the files that were sent with those that were received.
+"""
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import time
+from pathlib import Path
+
+from labs.rig.binary import dhow
+from labs.rig.crew import Program
+from labs.rig.node import Node, Settings
+from tests.workplace import Workplace
+
+# A step of a test takes no longer than this, seconds; a machine that is busy with something else included.
+PATIENCE_S = 60.0
+
+EXTERNAL = '[external]\nsocket = "external.sock"\n'
+
+# Journeys of the directory, and bundles each way before them.
+JOURNEYS = 100
+BUNDLES = 120
+
+OWN = "dhow-ferry"
+
+
+def digest(octets: bytes) -> str:
+    return hashlib.sha256(octets).hexdigest()
+
+
+class Carried(Workplace):
+    """Two nodes and a directory that is at the place of either, or on its way."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        binary = dhow("debug")
+        self.sender = Node(self.crew, binary, self.directory / "one", Settings("ipn:1.0", more=EXTERNAL))
+        self.receiver = Node(self.crew, binary, self.directory / "two", Settings("ipn:2.0", more=EXTERNAL))
+        self.stick = self.directory / "stick"
+        self.stick.mkdir()
+        self.dice = random.Random(7)
+        self.sent: dict[str, list[str]] = {}
+        self.start()
+
+    def send(self, node: Node, endpoint: str, *payloads: bytes) -> None:
+        """One bundle of each, and the judge's note of it."""
+        files = []
+        for payload in payloads:
+            path = self.directory / f"{digest(payload)}.payload"
+            path.write_bytes(payload)
+            files.append(str(path))
+            self.sent.setdefault(endpoint, []).append(digest(payload))
+        done = node.run("send", endpoint, *files, "--lifetime", "1d")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def received(self, node: Node, endpoint: str) -> None:
+        """All that was sent to an endpoint is received, each once, and nothing else."""
+        out = self.directory / f"{endpoint}.inbox"
+        count = len(self.sent[endpoint])
+        done = node.run(
+            "recv", endpoint, "--count", str(count), "--out", str(out), "--timeout", "60s", timeout_s=90)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        more = node.run("recv", endpoint, "--count", "1", "--out", str(out), "--timeout", "300ms")
+        self.assertNotEqual(more.returncode, 0, "a bundle came twice")
+        arrived = sorted(digest(path.read_bytes()) for path in out.rglob("*") if path.is_file())
+        self.assertEqual(arrived, sorted(self.sent[endpoint]))
+
+    def ferry(self, node: Node, place: Path, *words: str) -> Program:
+        """A ferry that goes on."""
+        return node.begin("ferry", str(place), "--interval", "50ms", "--json", *words)
+
+    def once(self, node: Node, place: Path, *words: str, code: int = 0) -> list[dict]:
+        """A ferry that exchanges all; its lines."""
+        done = node.run("ferry", str(place), "--interval", "50ms", "--json", "--once", *words, timeout_s=60)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def files(self, suffix: str) -> list[Path]:
+        return sorted(self.stick.glob(f"{OWN}/*/*{suffix}"))
+
+    def until(self, done) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not done():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def stored(self, node: Node) -> int:
+        return node.show("status")["store"]["bundles"]
+
+
+class Ferry(Carried):
+    """One thing at a time."""
+
+    def test_a_bundle_stays_in_its_node_until_the_one_that_took_it_says_so(self) -> None:
+        self.send(self.sender, "ipn:2.42", b"", b"small", os.urandom(3_000_000))
+        written = self.once(self.sender, self.stick, "--for", "ipn:2.*")
+        self.assertEqual([line["event"] for line in written].count("written"), 3)
+        self.assertEqual((self.stored(self.sender), len(self.files(".bundle"))), (3, 3))
+        listed = self.sender.run("ferry", "list", str(self.stick), "--json")
+        lines = [json.loads(line) for line in listed.stdout.splitlines()]
+        self.assertEqual({(line["destination"], line["writer"]) for line in lines}, {("ipn:2.42", "ipn:1.0")})
+        self.assertEqual(self.sender.run("ferry", "check", str(self.stick)).returncode, 0)
+        taken = self.once(self.receiver, self.stick)
+        self.assertEqual([line["event"] for line in taken].count("taken"), 3)
+        self.assertEqual((len(self.files(".bundle")), len(self.files(".ack"))), (0, 3))
+        self.received(self.receiver, "ipn:2.42")
+        self.assertEqual(self.stored(self.sender), 3)
+        self.once(self.sender, self.stick, "--for", "ipn:2.*")
+        self.until(lambda: self.stored(self.sender) == 0)
+        self.assertEqual(self.files(""), self.files("node"))
+        # The other way of ownership.
+        self.send(self.sender, "ipn:2.43", b"only copy")
+        self.once(self.sender, self.stick, "--for", "ipn:2.*", "--hand-over")
+        self.until(lambda: self.stored(self.sender) == 0)
+        self.once(self.receiver, self.stick)
+        self.received(self.receiver, "ipn:2.43")
+
+    def test_torn_files_and_files_of_others_are_left_and_said(self) -> None:
+        self.send(self.sender, "ipn:2.42", os.urandom(200_000), b"whole")
+        self.once(self.sender, self.stick, "--for", "ipn:2.*")
+        large = max(self.files(".bundle"), key=lambda path: path.stat().st_size)
+        octets = large.read_bytes()
+        large.write_bytes(octets[:100_000] + bytes([octets[100_000] ^ 1]) + octets[100_001:])
+        place = large.parent
+        (place / "letter.txt").write_text("mine")
+        os.mkfifo(place / (large.name.replace(large.name[:8], "00000000")))
+        (place / (large.name.replace(large.name[:8], "11111111"))).symlink_to("/dev/zero")
+        lines = self.once(self.receiver, self.stick, code=1)
+        events = [line["event"] for line in lines]
+        self.assertEqual((events.count("taken"), events.count("torn")), (1, 3), lines)
+        self.assertEqual(self.receiver.run("ferry", "check", str(self.stick)).returncode, 1)
+        self.assertTrue(large.exists() and (place / "letter.txt").read_text() == "mine")
+        # Cut short, its writer sees it, and writes it again.
+        large.write_bytes(octets[:100_000])
+        self.once(self.sender, self.stick, "--for", "ipn:2.*", code=1)
+        self.once(self.receiver, self.stick, code=1)
+        self.received(self.receiver, "ipn:2.42")
+
+    def test_a_second_ferry_of_the_node_and_a_stick_that_is_away_are_said(self) -> None:
+        first = self.ferry(self.sender, self.stick)
+        self.assertEqual(json.loads(first.line(PATIENCE_S) or "null")["event"], "here")
+        done = self.sender.run("ferry", str(self.stick), "--once")
+        self.assertEqual((done.returncode, "another ferry" in done.stderr), (1, True), done.stderr)
+        done = self.sender.run("ferry", str(self.directory / "none"), "--once")
+        self.assertEqual((done.returncode, "hint:" in done.stderr), (1, True), done.stderr)
+        self.stick.rename(self.directory / "away")
+        self.assertEqual(json.loads(first.line(PATIENCE_S) or "null")["event"], "away")
+        (self.directory / "away").rename(self.stick)
+        self.assertEqual(json.loads(first.line(PATIENCE_S) or "null")["event"], "here")
+        self.assertEqual(first.stop(), 130)
+
+    def test_a_stick_that_is_full_or_read_only_loses_nothing(self) -> None:
+        mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(self.stick)]
+        mounted = subprocess.run(mount, capture_output=True, text=True, timeout=60, check=False)
+        if mounted.returncode != 0:
+            self.skipTest(f"no tmpfs can be mounted: {mounted.stderr.strip()}")
+        self.addCleanup(lambda: subprocess.run(["umount", "-l", str(self.stick)], check=False, timeout=60))
+        self.send(self.sender, "ipn:2.42", *(os.urandom(700_000) for _ in range(6)), b"small")
+        ferry = self.ferry(self.sender, self.stick, "--for", "ipn:2.*")
+        while json.loads(ferry.line(PATIENCE_S) or "null")["event"] != "full":
+            pass
+        self.assertEqual(self.stored(self.sender), 7)
+        # Taken from a stick that is read-only, bundles stay there.
+        self.assertEqual(ferry.stop(), 130)
+        self.assertEqual(self.files(".part"), [])
+        carried = len(self.files(".bundle"))
+        self.assertGreater(carried, 0)
+        subprocess.run(["mount", "-o", "remount,ro", str(self.stick)], check=True, timeout=60)
+        events = [line["event"] for line in self.once(self.receiver, self.stick)]
+        self.assertEqual((events.count("taken"), len(self.files(".bundle"))), (carried, carried))
+        subprocess.run(["mount", "-o", "remount,rw", str(self.stick)], check=True, timeout=60)
+        ferries = [self.ferry(self.sender, self.stick, "--for", "ipn:2.*"), self.ferry(self.receiver, self.stick)]
+        self.until(lambda: self.stored(self.sender) == 0)
+        self.assertEqual([it.stop() for it in ferries], [130, 130])
+        self.received(self.receiver, "ipn:2.42")
+
+
+class Journeys(Carried):
+    """A directory that is carried a hundred times, with kills at any moment."""
+
+    def test_every_bundle_arrives_once_whatever_is_killed_on_the_way(self) -> None:
+        ends = [(self.sender, self.directory / "at-one", "ipn:2.*"), (self.receiver, self.directory / "at-two", "ipn:1.*")]
+        ferries = [self.ferry(node, place, "--for", to) for node, place, to in ends]
+        self.stick.rename(ends[0][1])
+        where = 0
+        for journey in range(JOURNEYS):
+            for node, to in ((self.sender, "ipn:2.42"), (self.receiver, "ipn:1.42")):
+                if journey % 5 == 0:
+                    sizes = [self.dice.choice([0, 10, 5_000, 100_000]) for _ in range(BUNDLES * 5 // JOURNEYS)]
+                    self.send(node, to, *(self.dice.randbytes(size) + journey.to_bytes(2) + bytes([at]) for at, size in enumerate(sizes)))
+            time.sleep(self.dice.uniform(0, 0.15))
+            victim = self.dice.randrange(12)
+            if victim < 2:
+                ferries[victim].kill()
+                node, place, to = ends[victim]
+                ferries[victim] = self.ferry(node, place, "--for", to)
+            elif victim == 2:
+                node = ends[self.dice.randrange(2)][0]
+                node.kill()
+                node.start()
+            ends[where][1].rename(ends[1 - where][1])
+            where = 1 - where
+        # Calm: it goes to and fro until both nodes have let go of all.
+        def calm() -> bool:
+            nonlocal where
+            if self.stored(self.sender) == len(self.sent["ipn:1.42"]) and self.stored(self.receiver) == len(self.sent["ipn:2.42"]):
+                return True
+            time.sleep(0.7)
+            ends[where][1].rename(ends[1 - where][1])
+            where = 1 - where
+            return False
+
+        self.until(calm)
+        self.assertEqual([ferry.stop() for ferry in ferries], [130, 130])
+        self.received(self.receiver, "ipn:2.42")
+        self.received(self.sender, "ipn:1.42")
