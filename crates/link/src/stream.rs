@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -127,7 +128,7 @@ pub enum LinkCommand {
 }
 
 /// The parameters that both sides agreed on (RFC 9174 4.7).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionParameters {
     /// The peer's node ID, verified as far as policy asks.
     pub peer: NodeId,
@@ -143,6 +144,21 @@ pub struct SessionParameters {
     pub transfer_mru: u64,
     /// True when both sides keep what they acknowledged of a transfer that fails, as a fragment.
     pub keeps_reactive_fragments: bool,
+}
+
+/// A session whose peer has not proven its node ID has the hash that it had before anybody asked for proofs: recordings hold nodes to it.
+impl Hash for SessionParameters {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.peer.hash(state);
+        self.secured.hash(state);
+        self.keepalive_s.hash(state);
+        self.segment_mru.hash(state);
+        self.transfer_mru.hash(state);
+        self.keeps_reactive_fragments.hash(state);
+        if self.proven {
+            self.proven.hash(state);
+        }
+    }
 }
 
 /// Why a session is over.
