@@ -57,12 +57,18 @@
 //!
 //! [`RefuseReason`]: crate::stream::RefuseReason
 
+pub(crate) mod fault;
+pub(crate) mod pacing;
+pub(crate) mod span;
+
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::storage::Piece;
 use dhow_bundle::{Instant, NodeId, Now};
+
+pub use pacing::Rate;
 
 use crate::stream::{DownReason, LinkCommand, RefuseReason, TransferId};
 

@@ -1,0 +1,3 @@
+//! Segments and engines: against recordings, against each other, and against a judge.
+
+mod wire;
