@@ -1,7 +1,61 @@
-//! The Licklider Transmission Protocol: RFC 5326.
+//! The Licklider Transmission Protocol: RFC 5326, as a machine behind [`crate::DatagramLink`].
+//!
+//! Start reading at [`engine`], the machine, and at `state`, which has the standard's diagrams. A received datagram passes
+//! `wire` (octets to the types of `segment`), then `sessions_in`, which has a `session_in` for each block that comes:
+//! `parts` knows its red and green part, `report` makes the claims, and `closed` remembers what is over. A block leaves
+//! through `sessions_out` and a `session_out`, which keeps its octets in `block` and what reports ask for in `rounds`.
+//! `operations` is the internal operations traffic, which goes first; `timer` has the countdowns, and `numbers` the session
+//! and serial numbers. `local` is what all sessions share, and `fault` counts broken rules.
+//!
+//! This room never knows a socket, an address, a bundle, or a clock.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use dhow_bundle::Now;
+//! use dhow_bundle::storage::Piece;
+//! use dhow_link::datagram::Limit;
+//! use dhow_link::ltp::{Config, Engine};
+//! use dhow_link::stream::TransferId;
+//! use dhow_link::{Batch, DatagramLink, LinkCommand};
+//!
+//! let now = Now::default();
+//! let config = Config { engine: 2, remote_engine: 3, ..Config::default() };
+//! let mut engine = Engine::new(config, 1, now);
+//! let transfer = TransferId(0);
+//! engine.handle_command(now, LinkCommand::Transmit { transfer, length: 3 });
+//! let octets = Piece::Octets(Bytes::from_static(&[0x9f, 0x80, 0xff]));
+//! engine.handle_command(now, LinkCommand::Supply { transfer, octets });
+//! let mut out = Batch::new();
+//! engine.poll_datagrams(now, Limit { datagrams: 64, octets: 65_507 }, &mut out);
+//! assert_eq!(out.len(), 1); // one segment: the end of the red part and of the block
+//! ```
 
+mod block;
+mod closed;
+mod config;
+pub mod engine;
 mod fault;
+mod local;
+mod numbers;
+mod operations;
+#[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
+pub mod oracle;
+mod parts;
+mod report;
+mod rounds;
 mod segment;
+mod session_in;
+mod session_out;
+mod sessions_in;
+mod sessions_out;
+mod state;
 #[cfg(test)]
 mod tests;
+mod timer;
 mod wire;
+
+pub use config::{BUNDLE_PROTOCOL, Config, LEAST_MTU, MAX_BLOCK_OCTETS, MAX_MTU, Red};
+pub use engine::Engine;
+
+pub use crate::datagram::Rate;
