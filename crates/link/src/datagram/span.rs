@@ -90,12 +90,12 @@ impl Spans {
             .filter(|(from, to)| from < to)
     }
 
-    /// The parts of a range that are there, in order.
+    /// The parts of a range that are there, in order. A range that ends before it begins has none.
     pub(crate) fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
         let behind = self.ranges.get(self.first_behind(start)..);
         let there = behind.unwrap_or_default().iter();
         there
-            .take_while(move |(from, _)| *from < end)
+            .take_while(move |(from, _)| *from < end && start < end)
             .map(move |(from, to)| ((*from).max(start), (*to).min(end)))
     }
 

@@ -10,8 +10,17 @@ use super::segment::DataHead;
 pub(super) struct Closed {
     most: usize,
     order: VecDeque<u64>,
-    /// By number: octets of the block, where its end had come.
-    known: BTreeMap<u64, Option<u64>>,
+    known: BTreeMap<u64, Over>,
+}
+
+/// The part of a session that is remembered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Over {
+    /// Octets of the block, where its end had come.
+    pub(super) length: Option<u64>,
+    /// Only green octets came, and not all of the block: a red part may be on its way still, for which the standard opens
+    /// the session again (RFC 5326 8.2).
+    pub(super) takes_red: bool,
 }
 
 /// A data segment's relation to the sessions that are over.
@@ -35,8 +44,8 @@ impl Closed {
     }
 
     /// A session is over.
-    pub(super) fn push(&mut self, number: u64, length: Option<u64>) {
-        if self.known.insert(number, length).is_some() {
+    pub(super) fn push(&mut self, number: u64, over: Over) {
+        if self.known.insert(number, over).is_some() {
             return;
         }
         self.order.push_back(number);
@@ -48,14 +57,19 @@ impl Closed {
     }
 
     pub(super) fn look(&self, head: &DataHead) -> Lateness {
-        match self.known.get(&head.session.number) {
-            None => Lateness::No,
-            Some(Some(length))
-                if head.end() > *length || (head.kind.is_block_end() && head.end() != *length) =>
-            {
-                Lateness::Reused
-            }
-            Some(_) => Lateness::Late,
+        let Some(over) = self.known.get(&head.session.number) else {
+            return Lateness::No;
+        };
+        if over.takes_red && head.kind.is_red() {
+            return Lateness::No;
+        }
+        let is_other = over.length.is_some_and(|length| {
+            head.end() > length || (head.kind.is_block_end() && head.end() != length)
+        });
+        if is_other {
+            Lateness::Reused
+        } else {
+            Lateness::Late
         }
     }
 

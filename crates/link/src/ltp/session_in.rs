@@ -182,7 +182,13 @@ impl SessionIn {
         }
         let is_apart = self.received.overlap(start, end) == Overlap::Nothing
             && !self.received.touches(start, end);
-        if is_apart && self.received.len() >= config.gaps {
+        // Half of the gaps are for red octets, which the sender waits for.
+        let most = if head.kind.is_red() {
+            config.gaps
+        } else {
+            config.gaps / 2
+        };
+        if is_apart && self.received.len() >= most {
             return Err(Fault::TooManyGaps);
         }
         Ok(())
@@ -263,7 +269,9 @@ impl SessionIn {
             at.and_then(|at| self.scopes.get(at)).copied().unwrap_or(0)
         };
         // A checkpoint that came late lies below what was reported: a scope that would be empty begins at zero, as it may.
-        let lower = if lower < upper { lower } else { 0 };
+        // So does one in which nothing has come: a report must have a claim.
+        let has_claims = self.received.within(lower, upper).next().is_some();
+        let lower = if has_claims { lower } else { 0 };
         let answer = Answer {
             checkpoint,
             lower,

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use dhow_bundle::Instant;
 
-use super::closed::{Closed, Lateness};
+use super::closed::{Closed, Lateness, Over};
 use super::fault::Fault;
 use super::local::{Local, reason_of, refusal_of};
 use super::operations::Operation;
@@ -163,7 +163,12 @@ impl SessionsIn {
         self.abandon(local, number, refused);
         self.alarms.set(number, None);
         if let Some(session) = self.sessions.remove(&number) {
-            self.closed.push(number, session.parts.length);
+            let parts = &session.parts;
+            let over = Over {
+                length: parts.length,
+                takes_red: parts.is_green() && !session.is_complete,
+            };
+            self.closed.push(number, over);
         }
     }
 
@@ -197,7 +202,7 @@ impl SessionsIn {
         local.operate(Operation::CancelAck(id, Party::Sender));
         self.over(local, id.number, Some(refusal_of(reason)));
         // A segment that the cancellation overtook opens no session.
-        self.closed.push(id.number, None);
+        self.closed.push(id.number, Over::default());
     }
 
     /// The peer has acknowledged our cancellation (RFC 5326 6.18).

@@ -5,6 +5,7 @@
 )]
 
 mod channel;
+mod goodput;
 mod referee;
 mod wire;
 mod world;
