@@ -26,7 +26,7 @@ pub(super) struct Missing {
     pub(super) cycle: u32,
 }
 
-/// The rounds that have not been sent, in order. No octet is in two of them.
+/// The rounds that have not been sent, in order. No octet is in two of them; in one it may be twice.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     rounds: VecDeque<Round>,
@@ -42,15 +42,14 @@ impl Rounds {
         self.rounds.iter().map(|round| round.ranges.len()).sum()
     }
 
-    /// Add what `claimed` says is missing from `lower` to `upper` and waits in no other round; false when that is
-    /// nothing.
+    /// Add what `claimed` says is missing from `lower` to `upper` and waits in no other round; how many octets that is.
     pub(super) fn push(
         &mut self,
         claimed: &Spans,
         (lower, upper): (u64, u64),
         report: u64,
         cycle: u32,
-    ) -> bool {
+    ) -> u64 {
         let mut queued = Spans::default();
         for (start, end) in self.rounds.iter().flat_map(|round| &round.ranges) {
             queued.add(*start, *end);
@@ -59,15 +58,24 @@ impl Rounds {
         let ranges: VecDeque<_> = missing
             .flat_map(|(start, end)| queued.gaps(start, end))
             .collect();
-        let is_news = !ranges.is_empty();
-        if is_news {
+        let lengths = ranges.iter().map(|(start, end)| end.saturating_sub(*start));
+        let octets = lengths.fold(0, u64::saturating_add);
+        if octets > 0 {
             self.rounds.push_back(Round {
                 report,
                 cycle,
                 ranges,
             });
         }
-        is_news
+        octets
+    }
+
+    /// Send the octets of the newest round twice.
+    pub(super) fn double(&mut self) {
+        if let Some(round) = self.rounds.back_mut() {
+            let copies = round.ranges.clone();
+            round.ranges.extend(copies);
+        }
     }
 
     /// Drop what is claimed meanwhile.
@@ -133,9 +141,10 @@ mod tests {
     fn octets_wait_once_and_not_when_they_are_claimed() {
         let mut rounds = Rounds::default();
         let claimed = spans(&[(0, 10), (20, 30)]);
-        assert!(rounds.push(&claimed, (0, 40), 1, 1));
-        assert!(!rounds.push(&claimed, (0, 40), 2, 1));
-        assert!(rounds.push(&claimed, (5, 50), 3, 2));
+        assert_eq!(rounds.push(&claimed, (0, 40), 1, 1), 20);
+        assert_eq!(rounds.push(&claimed, (0, 40), 2, 1), 0);
+        assert_eq!(rounds.push(&claimed, (5, 50), 3, 2), 10);
+        rounds.double();
         rounds.sent(4);
         rounds.prune(&spans(&[(0, 32), (35, 42)]));
         let mut all = Vec::new();
@@ -150,7 +159,14 @@ mod tests {
             all.push((start, end, is_last, report, cycle));
             rounds.sent(end - start);
         }
-        assert_eq!(all, [(32, 35, true, 1, 1), (42, 50, true, 3, 2)]);
+        assert_eq!(
+            all,
+            [
+                (32, 35, true, 1, 1),
+                (42, 50, false, 3, 2),
+                (42, 50, true, 3, 2)
+            ]
+        );
         assert!(rounds.is_empty());
     }
 }

@@ -59,6 +59,8 @@ pub(super) struct SessionIn {
     issued: u32,
     /// The upper bound of the last primary report.
     primary_upper: u64,
+    /// A report told of a gap: the path loses segments.
+    has_lost: bool,
     /// When a gap is to be reported unasked.
     gap_at: Option<Instant>,
     pub(super) cancellation: Option<(Reason, Awaited)>,
@@ -104,6 +106,7 @@ impl SessionIn {
             next_serial: first_serial,
             issued: 0,
             primary_upper: 0,
+            has_lost: false,
             gap_at: None,
             cancellation: None,
             heard: now,
@@ -308,6 +311,13 @@ impl SessionIn {
             local.faults.count(Fault::TooManyReports);
             return Ok(false);
         }
+        let red = self.parts.red_upper.min(answer.upper);
+        self.has_lost |= !self.received.has_all(answer.lower, red);
+        let copies = if self.has_lost && local.config.doubling > 0 {
+            2
+        } else {
+            1
+        };
         for report in segments {
             // RFC 5326 3.2.2: the next serial number must be greater by one.
             self.next_serial = report.serial.saturating_add(1);
@@ -317,7 +327,9 @@ impl SessionIn {
                 self.scopes.pop_front();
                 self.first_scope = self.first_scope.saturating_add(1);
             }
-            local.operate(Operation::Report(self.id.number, report.serial));
+            for _ in 0..copies {
+                local.operate(Operation::Report(self.id.number, report.serial));
+            }
             let awaited = Awaited::new();
             self.reports
                 .insert(report.serial, Issued { report, awaited });

@@ -51,6 +51,8 @@ pub(super) struct SessionOut {
     reports: Spans,
     /// Checkpoints sent because of reports.
     problems: u32,
+    /// Octets sent twice when they were sent again.
+    copied: u64,
     /// The last datagram with octets of it.
     pub(super) last_given: u64,
     pub(super) cancellation: Option<(Reason, Awaited)>,
@@ -117,6 +119,7 @@ impl SessionOut {
             checkpointed: 0,
             reports: Spans::default(),
             problems: 0,
+            copied: 0,
             last_given: 0,
             cancellation: None,
             heard: now,
@@ -250,14 +253,14 @@ impl SessionOut {
     }
 
     /// The planned segment was given to the driver as datagram number `datagram` of all.
-    pub(super) fn given(&mut self, plan: &Plan, datagram: u64) {
+    pub(super) fn given(&mut self, config: &Config, plan: &Plan, datagram: u64) {
         self.last_given = datagram;
         let head = plan.head;
         match plan.cause {
-            Cause::First => self.given_first(&head),
+            Cause::First => self.given_first(config, &head),
             Cause::Report { cycle } => {
                 self.rounds.sent(head.length);
-                self.add_checkpoint(&head, cycle);
+                self.add_checkpoint(config, &head, cycle);
             }
             Cause::Timer => {
                 let serial = self.again.pop_front();
@@ -269,7 +272,7 @@ impl SessionOut {
         }
     }
 
-    fn given_first(&mut self, head: &DataHead) {
+    fn given_first(&mut self, config: &Config, head: &DataHead) {
         if self.state == Sender::Ready {
             self.state.step(if self.red == 0 {
                 SenderTrigger::BegunGreen
@@ -278,7 +281,7 @@ impl SessionOut {
             });
         }
         self.sent = head.end();
-        self.add_checkpoint(head, 0);
+        self.add_checkpoint(config, head, 0);
         if head.serials.is_some() {
             self.checkpointed = head.end();
         }
@@ -293,10 +296,15 @@ impl SessionOut {
         }
     }
 
-    fn add_checkpoint(&mut self, head: &DataHead, cycle: u32) {
+    fn add_checkpoint(&mut self, config: &Config, head: &DataHead, cycle: u32) {
         if let Some(serials) = head.serials {
             let mut awaited = Awaited::new();
             awaited.given();
+            // Where something was lost, a checkpoint is worth a copy.
+            if self.problems > 0 && config.doubling > 0 {
+                awaited.copy();
+                self.again.push_back(serials.checkpoint);
+            }
             let checkpoint = Checkpoint {
                 head: *head,
                 cycle,
@@ -362,7 +370,8 @@ impl SessionOut {
         }
         let cycle = cycle.saturating_add(1);
         let scope = (report.lower, report.upper);
-        if self.rounds.push(&self.claimed, scope, report.serial, cycle) {
+        let missing = self.rounds.push(&self.claimed, scope, report.serial, cycle);
+        if missing > 0 {
             self.problems = self.problems.saturating_add(1);
             if self.problems > config.reports {
                 return Err(Reason::RetransmissionLimit);
@@ -371,8 +380,19 @@ impl SessionOut {
             if cycle > config.cycles {
                 return Err(Reason::CycleLimit);
             }
+            if self.doubles(config, missing, cycle) {
+                self.copied = self.copied.saturating_add(missing);
+                self.rounds.double();
+            }
         }
         Ok(())
+    }
+
+    /// Whether octets that are missing are sent twice: those that were lost again, and all while they are few.
+    fn doubles(&self, config: &Config, missing: u64, cycle: u32) -> bool {
+        let copied = self.copied.saturating_add(missing);
+        let is_few = copied.saturating_mul(config.doubling) <= self.red;
+        config.doubling > 0 && (is_few || cycle > 1) && missing <= config.quarter_octets()
     }
 
     /// Time has passed (RFC 5326 6.7).

@@ -539,7 +539,7 @@ impl SessionsOut {
             self.begun = self.begun.saturating_add(1);
             self.queued_octets = self.queued_octets.saturating_sub(session.length);
         }
-        session.given(&next.plan, datagram);
+        session.given(&local.config, &next.plan, datagram);
         let transfer = session.transfer;
         if next.queue != Queue::Repeating
             && head.kind.is_block_end()

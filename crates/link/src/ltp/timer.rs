@@ -106,6 +106,11 @@ impl Awaited {
         Again::Queue
     }
 
+    /// Send a copy right behind it, which counts as no further time.
+    pub(super) const fn copy(&mut self) {
+        self.is_queued = true;
+    }
+
     /// It was given to the driver.
     pub(super) const fn given(&mut self) {
         self.is_queued = false;
