@@ -5,6 +5,7 @@
 )]
 
 mod channel;
+mod corpus;
 mod goodput;
 mod referee;
 mod wire;

@@ -11,7 +11,7 @@ use super::world::{Conditions, World, block};
 const SECOND: u64 = 1_000_000;
 
 /// Runs of each kind.
-const RUNS: u64 = 8;
+const RUNS: u64 = 5;
 
 /// Octets a second, as in the default configuration.
 const RATE: u64 = 1_250_000;
