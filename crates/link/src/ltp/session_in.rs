@@ -297,9 +297,15 @@ impl SessionIn {
     }
 
     /// Report; false when nothing can be reported now.
-    fn issue(&mut self, local: &mut Local, answer: Answer) -> Result<bool, Reason> {
+    fn issue(&mut self, local: &mut Local, mut answer: Answer) -> Result<bool, Reason> {
         if self.issued >= local.config.reports {
             return Err(Reason::RetransmissionLimit);
+        }
+        // RFC 5326 6.11: a report may tell of more than it is asked for. A red part that is there is one claim, by which a
+        // sender knows that nothing is missing without any other report.
+        let red = self.parts.red_end;
+        if let Some(red) = red.filter(|red| self.received.has_all(0, *red)) {
+            (answer.lower, answer.upper) = (0, red);
         }
         let serial = self.next_serial;
         let segments = reports(self.id, &self.received, answer, serial, local.room());
@@ -426,6 +432,8 @@ impl SessionIn {
             for (start, end) in issued.report.claims {
                 self.told.add(start, end);
             }
+            // There is room for another report.
+            self.look_for_gap(now, &local.config);
         }
         self.handle_durable(local, 0)
     }
@@ -463,7 +471,6 @@ impl SessionIn {
             {
                 return Expiry::Cancel(reason);
             }
-            self.look_for_gap(now, &local.config);
         }
         let is_deaf = local.distance.deaf_since.is_some();
         match self.silence_deadline(&local.config).filter(|_| !is_deaf) {

@@ -166,7 +166,9 @@ impl SessionsIn {
             let parts = &session.parts;
             let over = Over {
                 length: parts.length,
-                takes_red: parts.is_green() && !session.is_complete,
+                takes_red: parts.is_green()
+                    && !session.is_complete
+                    && session.cancellation.is_none(),
             };
             self.closed.push(number, over);
         }

@@ -4,9 +4,13 @@
     reason = "test lengths are small, and truncation is meant"
 )]
 
+mod capture;
 mod channel;
 mod corpus;
 mod goodput;
+mod incoming;
+mod outgoing;
 mod referee;
+mod script;
 mod wire;
 mod world;
