@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use dhow_bundle::NodeId;
 
+use super::seal::{Authentication, MAX_KEY_ID_OCTETS};
 use crate::datagram::Rate;
 
 /// Largest UDP payload over IPv4, octets.
@@ -91,6 +92,8 @@ pub struct Config {
     /// less than a quarter of a round trip at `rate`; never when 0. So are the checkpoints and reports of a session that lost
     /// something. Default 16: losing what was sent again costs a round trip each time.
     pub doubling: u64,
+    /// Segments are authenticated (RFC 5327 2.1); not when `None` (the default).
+    pub authentication: Option<Authentication>,
     /// A session is cancelled in which the peer says nothing for so long. Default 600 s; at least four round trips.
     pub idle_timeout: Duration,
     /// The green part of a block is given up when nothing came for so long. Default 10 s.
@@ -127,6 +130,7 @@ impl Default for Config {
             reports: 4_096,
             cycles: 64,
             doubling: 16,
+            authentication: None,
             idle_timeout: Duration::from_secs(600),
             green_timeout: Duration::from_secs(10),
             remembered: 4_096,
@@ -145,6 +149,9 @@ impl Config {
         self.reports_under_way = self.reports_under_way.max(1);
         self.transmissions = self.transmissions.max(1);
         self.remembered = self.remembered.max(1);
+        if let Some(authentication) = &mut self.authentication {
+            authentication.key_id.truncate(MAX_KEY_ID_OCTETS);
+        }
         let round_trips = self.round_trip().saturating_add(self.margin);
         self.idle_timeout = self.idle_timeout.max(round_trips.saturating_mul(4));
         self

@@ -12,12 +12,13 @@ use super::fault::{Fault, Faults};
 use super::local::Local;
 use super::numbers::Numbers;
 use super::operations::{Operation, Operations};
+use super::seal::Authentication;
 use super::segment::{Party, Segment};
 use super::sessions_in::SessionsIn;
 use super::sessions_out::{Next, SessionsOut};
 use super::timer::Distance;
 use super::wire::{
-    Envelope, Packet, write_cancel, write_cancel_ack, write_report, write_report_ack,
+    Envelope, Packet, Received, write_cancel, write_cancel_ack, write_report, write_report_ack,
 };
 use crate::datagram::pacing::Bucket;
 use crate::datagram::{
@@ -111,11 +112,18 @@ impl Engine {
                 operations: Operations::default(),
                 faults: Faults::default(),
                 events,
-                envelope: Envelope::default(),
+                envelope: (config.authentication.as_ref())
+                    .map_or_else(Envelope::default, Authentication::envelope),
                 next_transfer: 0,
                 config,
             },
         }
+    }
+
+    /// Whether a segment is authentic, where that is asked for. Else the extension is ignored (RFC 5327 2.1).
+    fn accepts(&self, datagram: &Bytes, received: &Received) -> bool {
+        let authentication = self.local.config.authentication.as_ref();
+        authentication.is_none_or(|authentication| authentication.accepts(datagram, received))
     }
 
     fn handle_segment(&mut self, now: Instant, segment: Segment) {
@@ -307,6 +315,9 @@ impl DatagramLink for Engine {
             let mut packet = Packet::new(datagram);
             while let Some(read) = packet.next() {
                 match read {
+                    Ok(received) if !self.accepts(datagram, &received) => {
+                        self.local.faults.count(Fault::NotAuthentic);
+                    }
                     Ok(received) => self.handle_segment(now, received.segment),
                     Err(fault) => self.local.faults.count(fault),
                 }

@@ -5,7 +5,7 @@
 //! `parts` knows its red and green part, `report` makes the claims, and `closed` remembers what is over. A block leaves
 //! through `sessions_out` and a `session_out`, which keeps its octets in `block` and what reports ask for in `rounds`.
 //! `operations` is the internal operations traffic, which goes first; `timer` has the countdowns, and `numbers` the session
-//! and serial numbers. `local` is what all sessions share, and `fault` counts broken rules.
+//! and serial numbers. `seal` authenticates segments (RFC 5327), and its cookies are not supported. `local` is what all sessions share, and `fault` counts broken rules.
 //!
 //! This room never knows a socket, an address, a bundle, or a clock.
 //!
@@ -44,6 +44,7 @@ pub mod oracle;
 mod parts;
 mod report;
 mod rounds;
+mod seal;
 mod segment;
 mod session_in;
 mod session_out;
@@ -57,5 +58,6 @@ mod wire;
 
 pub use config::{BUNDLE_PROTOCOL, Config, LEAST_MTU, MAX_BLOCK_OCTETS, MAX_MTU, Red};
 pub use engine::Engine;
+pub use seal::{Authentication, Ciphersuite, MAX_KEY_ID_OCTETS, Seal, VALUE_OCTETS};
 
 pub use crate::datagram::Rate;

@@ -142,7 +142,7 @@ impl Ledger {
     }
 
     /// The transfer has begun, whatever became of it.
-    fn has_begun(&self, transfer: TransferId) -> bool {
+    pub(super) fn has_begun(&self, transfer: TransferId) -> bool {
         transfer.0 < self.next
     }
 

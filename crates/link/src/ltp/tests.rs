@@ -12,5 +12,6 @@ mod incoming;
 mod outgoing;
 mod referee;
 mod script;
+mod seal;
 mod wire;
 mod world;

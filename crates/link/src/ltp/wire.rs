@@ -16,9 +16,6 @@ use super::segment::{
 /// The extension of RFC 5327 2.1.
 pub(super) const AUTHENTICATION: u8 = 0x00;
 
-/// The extension of RFC 5327 2.2.
-pub(super) const COOKIE: u8 = 0x01;
-
 /// The claims that a report is read with, at most: a datagram of 65,507 octets has room for 32,000 and a report of this
 /// layer's for some hundred.
 pub(super) const MAX_CLAIMS: u64 = 8_192;
@@ -35,7 +32,7 @@ pub(super) struct Extension {
     pub(super) at: usize,
 }
 
-/// A segment with the extensions that RFC 5327 defines; others are skipped.
+/// A segment with the extensions that authenticate it; others are skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Received {
     pub(super) segment: Segment,
@@ -120,7 +117,7 @@ impl<'a> Packet<'a> {
             let length = self.number()?;
             let at = self.reader.position();
             let value = self.octets(length)?;
-            if matches!(tag, AUTHENTICATION | COOKIE) {
+            if tag == AUTHENTICATION {
                 known.push(Extension { tag, value, at });
             }
         }

@@ -91,7 +91,10 @@ fn play(
     (whole.collect(), reports)
 }
 
-fn scopes(reports: &[Report]) -> Vec<(u64, u64, u64, Vec<(u64, u64)>)> {
+/// Checkpoint, lower and upper bound, and claims.
+type Scope = (u64, u64, u64, Vec<(u64, u64)>);
+
+fn scopes(reports: &[Report]) -> Vec<Scope> {
     let scope = |report: &Report| {
         (
             report.checkpoint,

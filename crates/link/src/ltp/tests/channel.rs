@@ -2,8 +2,10 @@
 
 use alloc::vec;
 
+use super::super::segment::{Party, Reason};
 use super::super::{Config, Rate, Red};
 use super::world::{Conditions, Dice, World, block};
+use crate::stream::{LinkCommand, RefuseReason, TransferId};
 
 const SECOND: u64 = 1_000_000;
 
@@ -124,4 +126,46 @@ fn blocks_of_both_colours_end() {
             assert!(short.clone().all(|block| whole.contains(block)));
         }
     }
+}
+
+/// Cancellations and refusals at any time: every transfer ends once, and no session stays at either end.
+#[test]
+fn cancelled_sessions_end_for_both() {
+    let mut cancelled = 0;
+    for seed in 0..300 {
+        let mut dice = Dice(seed);
+        let config = config(&mut dice, Red::All);
+        let conditions = conditions(&mut dice, &config);
+        let mut world = World::new(&config, conditions, seed);
+        for number in 0..2 + dice.below(6) {
+            world.pass(world.now + dice.below(3 * SECOND));
+            let from = dice.below(2) as usize;
+            let transfer = world.transmit(from, block(seed << 8 | number, sizes(&mut dice)));
+            world.pass(world.now + dice.below(3 * SECOND));
+            if dice.permille(300) {
+                world.command(from, LinkCommand::Cancel { transfer });
+            }
+            if dice.permille(300) {
+                let transfer = TransferId(dice.below(number + 1));
+                let reason = [RefuseReason::NoResources, RefuseReason::Completed];
+                let reason = reason[dice.below(2) as usize];
+                if world.ends[1 - from].ledger.has_begun(transfer) {
+                    world.command(1 - from, LinkCommand::Refuse { transfer, reason });
+                }
+            }
+        }
+        world.settle(3_000 * SECOND);
+        world.check_empty();
+        for end in &world.ends {
+            let over = end.transmitted.len() + end.failed.len();
+            assert_eq!(over, end.blocks.len(), "seed {seed}");
+        }
+        let reasons = [Party::Sender, Party::Receiver].map(|by| world.referee.cancelled(by));
+        for reason in reasons.iter().flatten() {
+            let wished = matches!(reason, Reason::UserCancelled | Reason::SystemCancelled);
+            assert!(wished, "seed {seed}: {reason:?}");
+            cancelled += 1;
+        }
+    }
+    assert!(cancelled > 100, "{cancelled} sessions were cancelled");
 }

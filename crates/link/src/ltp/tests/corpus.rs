@@ -142,8 +142,8 @@ fn corpus() -> Vec<(String, Vec<u8>)> {
     let mut dice = Dice(1);
     for number in 0..24 {
         let mut octets = files[dice.below(files.len() as u64) as usize].1.clone();
-        for at in 0..8 {
-            octets[at] = dice.below(256) as u8;
+        for choice in &mut octets[..8] {
+            *choice = dice.below(256) as u8;
         }
         for _ in 0..dice.below(4) {
             let at = dice.below(octets.len() as u64) as usize;
@@ -269,8 +269,8 @@ proptest! {
             octets
         });
         let mut octets = octets;
-        for at in 0..8 {
-            octets[at] = dice.below(256) as u8;
+        for choice in &mut octets[..8] {
+            *choice = dice.below(256) as u8;
         }
         for _ in 0..dice.below(12) {
             let at = dice.below(octets.len() as u64) as usize;

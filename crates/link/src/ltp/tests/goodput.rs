@@ -1,6 +1,5 @@
 //! The time that blocks take, in virtual time.
 
-use alloc::format;
 use alloc::string::String;
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -119,10 +118,5 @@ fn at_a_loss_of_five_percent_a_block_waits_two_round_trips_at_most() {
         std::fs::write(path, &table).unwrap();
     }
     assert!(worst <= 200, "{worst} hundredths of a round trip\n{table}");
-    assert_eq!(
-        table,
-        std::fs::read_to_string(path).unwrap(),
-        "{}",
-        format!("{table}")
-    );
+    assert_eq!(table, std::fs::read_to_string(path).unwrap(), "{table}");
 }
