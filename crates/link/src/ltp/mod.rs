@@ -2,7 +2,8 @@
 //!
 //! Start reading at [`engine`], the machine, and at `state`, which has the standard's diagrams. A received datagram passes
 //! `wire` (octets to the types of `segment`), then `sessions_in`, which has a `session_in` for each block that comes:
-//! `parts` knows its red and green part, `report` makes the claims, and `closed` remembers what is over. A block leaves
+//! `reception` takes its octets, of which `parts` knows the red and the green ones, `reporting` answers checkpoints by the
+//! claims that `report` makes, and `closed` remembers what is over. A block leaves
 //! through `sessions_out` and a `session_out`, which keeps its octets in `block` and what reports ask for in `rounds`.
 //! `operations` is the internal operations traffic, which goes first; `timer` has the countdowns, and `numbers` the session
 //! and serial numbers. `seal` authenticates segments (RFC 5327), and its cookies are not supported. `local` is what all sessions share, and `fault` counts broken rules.
@@ -42,7 +43,9 @@ mod operations;
 #[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 mod parts;
+mod reception;
 mod report;
+mod reporting;
 mod rounds;
 mod seal;
 mod segment;

@@ -7,6 +7,7 @@ use dhow_bundle::Instant;
 use super::block::Block;
 use super::config::Config;
 use super::fault::Fault;
+use super::reporting::MAX_SERIAL_RANGES;
 use super::rounds::Rounds;
 use super::segment::{DataHead, DataKind, Reason, Report, Serials, SessionId};
 use super::state::{Sender, SenderTrigger};
@@ -17,9 +18,6 @@ use crate::stream::TransferId;
 
 /// Discretionary checkpoints of a session that wait for their reports.
 pub(super) const MAX_DISCRETIONARY: usize = 256;
-
-/// Ranges of serial numbers that are known of a session: reports are lost, but not hundreds of runs of them.
-pub(super) const MAX_SERIAL_RANGES: usize = 256;
 
 /// Ranges of octets that wait to be sent again.
 pub(super) const MAX_MISSING_RANGES: usize = 16_384;

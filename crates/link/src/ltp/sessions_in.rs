@@ -66,10 +66,10 @@ impl SessionsIn {
         if !session.state.is_receiving() {
             return;
         }
-        let before = session.octets_beyond();
+        let before = session.reception.octets_beyond();
         let handled = session.handle_data(now, local, room, data);
-        let after = session.octets_beyond();
-        if let Some(transfer) = session.transfer {
+        let after = session.reception.octets_beyond();
+        if let Some(transfer) = session.reception.transfer {
             self.by_transfer.insert(transfer, number);
         }
         self.beyond = self.beyond.saturating_sub(before).saturating_add(after);
@@ -130,13 +130,15 @@ impl SessionsIn {
         let Some(session) = self.sessions.get_mut(&number) else {
             return;
         };
-        self.beyond = self.beyond.saturating_sub(session.octets_beyond());
+        self.beyond = self
+            .beyond
+            .saturating_sub(session.reception.octets_beyond());
         session.clear();
-        let Some(transfer) = session.transfer.take() else {
+        let Some(transfer) = session.reception.transfer.take() else {
             return;
         };
         let is_known = self.by_transfer.remove(&transfer).is_some();
-        if is_known && !session.is_complete && !session.is_unwanted {
+        if is_known && !session.reception.is_complete && !session.reception.is_unwanted {
             local
                 .events
                 .push_back(DatagramEvent::Abandoned { transfer, refused });
@@ -163,11 +165,11 @@ impl SessionsIn {
         self.abandon(local, number, refused);
         self.alarms.set(number, None);
         if let Some(session) = self.sessions.remove(&number) {
-            let parts = &session.parts;
+            let parts = &session.reception.parts;
             let over = Over {
                 length: parts.length,
                 takes_red: parts.is_green()
-                    && !session.is_complete
+                    && !session.reception.is_complete
                     && session.cancellation.is_none(),
             };
             self.closed.push(number, over);
@@ -248,7 +250,7 @@ impl SessionsIn {
         let Some(session) = self.sessions.get_mut(&number) else {
             return;
         };
-        session.is_unwanted = true;
+        session.reception.is_unwanted = true;
         if reason == RefuseReason::Completed {
             self.acknowledge(now, local, transfer, u64::MAX);
         } else {
@@ -287,9 +289,9 @@ impl SessionsIn {
     /// The link is over.
     pub(super) fn close(&mut self, events: &mut VecDeque<DatagramEvent>) {
         for session in core::mem::take(&mut self.sessions).into_values() {
-            if let Some(transfer) = session.transfer
-                && !session.is_complete
-                && !session.is_unwanted
+            if let Some(transfer) = session.reception.transfer
+                && !session.reception.is_complete
+                && !session.reception.is_unwanted
             {
                 let refused = None;
                 events.push_back(DatagramEvent::Abandoned { transfer, refused });
@@ -312,7 +314,7 @@ impl SessionsIn {
             return;
         };
         let awaited = match report {
-            Some(serial) => session.awaited(serial),
+            Some(serial) => session.reporting.awaited(serial),
             None => session.cancellation.as_mut().map(|(_, awaited)| awaited),
         };
         if let Some(awaited) = awaited {
@@ -324,13 +326,13 @@ impl SessionsIn {
     /// A report, when it is to be sent.
     pub(super) fn report(&self, number: u64, serial: u64) -> Option<(SessionId, &Report)> {
         let session = self.sessions.get(&number)?;
-        Some((session.id, session.report(serial)?))
+        Some((session.id, session.reporting.report(serial)?))
     }
 
     /// A report was given to the driver.
     pub(super) fn report_given(&mut self, number: u64, serial: u64) {
         let session = self.sessions.get_mut(&number);
-        if let Some(awaited) = session.and_then(|session| session.awaited(serial)) {
+        if let Some(awaited) = session.and_then(|session| session.reporting.awaited(serial)) {
             awaited.given();
         }
     }
