@@ -4,22 +4,20 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use dhow_bundle::storage::Piece;
 use dhow_bundle::{Instant, Now};
 
 use super::config::{Config, LEAST_MTU, Red};
+use super::departure::Cue;
 use super::fault::{Fault, Faults};
 use super::local::Local;
 use super::numbers::Numbers;
-use super::operations::{Operation, Operations};
+use super::operations::Operations;
 use super::seal::Authentication;
 use super::segment::{Party, Segment};
 use super::sessions_in::SessionsIn;
-use super::sessions_out::{Next, SessionsOut};
+use super::sessions_out::SessionsOut;
 use super::timer::Distance;
-use super::wire::{
-    Envelope, Packet, Received, write_cancel, write_cancel_ack, write_report, write_report_ack,
-};
+use super::wire::{Envelope, Packet, Received};
 use crate::datagram::pacing::Bucket;
 use crate::datagram::{
     Assurance, Batch, Capabilities, DatagramEvent, DatagramLink, Limit, Path, PathState,
@@ -43,16 +41,16 @@ pub struct Engine {
     path: Path,
     pub(super) incoming: SessionsIn,
     pub(super) outgoing: SessionsOut,
-    bucket: Bucket,
+    pub(super) bucket: Bucket,
     /// When the bucket has tokens for the datagram that waits.
     filled: Option<Instant>,
     /// Datagrams given out.
-    given: u64,
+    pub(super) given: u64,
     /// Of those, the ones that have left.
     left: u64,
     /// Link state cues (RFC 5326 5) of segments that are waited for: datagrams given that have not left.
-    cues: VecDeque<(u64, Cue)>,
-    scratch: Vec<u8>,
+    pub(super) cues: VecDeque<(u64, Cue)>,
+    pub(super) scratch: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,23 +59,6 @@ enum Phase {
     /// The sessions that have begun go on, until the instant at the latest.
     Ending(TerminateReason, Instant),
     Down,
-}
-
-/// A segment whose countdown begins when it leaves.
-#[derive(Clone, Copy, Debug)]
-enum Cue {
-    /// A checkpoint: session and serial number.
-    Checkpoint(u64, u64),
-    /// A report: session and serial number.
-    Report(u64, u64),
-    /// A cancellation of a session, in which this engine is that party.
-    Cancel(Party, u64),
-}
-
-/// A datagram to be sent.
-enum Outgoing {
-    Operation(Operation),
-    Data(Next),
 }
 
 impl Engine {
@@ -184,104 +165,6 @@ impl Engine {
     fn mtu(&self) -> u64 {
         let passes = self.path.mtu.unwrap_or(u64::MAX);
         self.local.config.mtu.min(passes).max(LEAST_MTU)
-    }
-
-    /// The next datagram and its octets. Internal operations traffic goes first.
-    fn next_datagram(&mut self) -> Option<(Outgoing, u64)> {
-        while let Some(operation) = self.local.operations.first() {
-            if self.write(operation) {
-                let octets = u64::try_from(self.scratch.len()).unwrap_or(u64::MAX);
-                let octets = octets.saturating_add(self.local.envelope.pending);
-                return Some((Outgoing::Operation(operation), octets));
-            }
-            // Its session is over, or its report was acknowledged.
-            self.local.operations.pop();
-        }
-        let next = self.outgoing.next(&self.local)?;
-        Some((Outgoing::Data(next), next.size))
-    }
-
-    /// Write a segment of the internal operations traffic; false when nobody needs it any more.
-    fn write(&mut self, operation: Operation) -> bool {
-        let (out, envelope) = (&mut self.scratch, &self.local.envelope);
-        out.clear();
-        match operation {
-            Operation::ReportAck(id, serial) => write_report_ack(out, id, serial, envelope),
-            Operation::CancelAck(id, by) => write_cancel_ack(out, id, by, envelope),
-            Operation::Report(number, serial) => match self.incoming.report(number, serial) {
-                Some((id, report)) => write_report(out, id, report, envelope),
-                None => return false,
-            },
-            Operation::Cancel(by, number) => {
-                let cancellation = match by {
-                    Party::Sender => self.outgoing.cancellation(number),
-                    Party::Receiver => self.incoming.cancellation(number),
-                };
-                match cancellation {
-                    Some((id, reason)) => write_cancel(out, id, by, reason, envelope),
-                    None => return false,
-                }
-            }
-        }
-        true
-    }
-
-    fn give(&mut self, now: Instant, next: &Outgoing, out: &mut Batch) {
-        self.given = self.given.saturating_add(1);
-        let cue = match next {
-            Outgoing::Operation(operation) => {
-                self.local.operations.pop();
-                out.push(Piece::Octets(Bytes::copy_from_slice(&self.scratch)));
-                out.end_datagram();
-                self.operation_given(*operation)
-            }
-            Outgoing::Data(next) => self
-                .outgoing
-                .give(now, &self.local, next, self.given, out)
-                .map(|(number, serial)| Cue::Checkpoint(number, serial)),
-        };
-        if let Some(cue) = cue {
-            self.cues.push_back((self.given, cue));
-        }
-    }
-
-    fn operation_given(&mut self, operation: Operation) -> Option<Cue> {
-        match operation {
-            Operation::ReportAck(..) | Operation::CancelAck(..) => None,
-            Operation::Report(number, serial) => {
-                self.incoming.report_given(number, serial);
-                Some(Cue::Report(number, serial))
-            }
-            Operation::Cancel(by, number) => {
-                match by {
-                    Party::Sender => self.outgoing.cancellation_given(number),
-                    Party::Receiver => self.incoming.cancellation_given(number),
-                }
-                Some(Cue::Cancel(by, number))
-            }
-        }
-    }
-
-    /// A segment that is waited for has left (RFC 5326 6.2, 6.3, 6.15).
-    fn handle_cue(&mut self, now: Instant, cue: Cue) {
-        let backlog = self.bucket.backlog(now);
-        let local = &mut self.local;
-        match cue {
-            Cue::Checkpoint(number, serial) => {
-                let of = (number, Some(serial));
-                self.outgoing.has_left(now, local, backlog, of);
-            }
-            Cue::Report(number, serial) => {
-                let of = (number, Some(serial));
-                self.incoming.has_left(now, local, backlog, of);
-            }
-            Cue::Cancel(Party::Sender, number) => {
-                self.outgoing.has_left(now, local, backlog, (number, None));
-            }
-            Cue::Cancel(Party::Receiver, number) => {
-                self.incoming.has_left(now, local, backlog, (number, None));
-            }
-        }
     }
 }
 

@@ -4,8 +4,10 @@
 //! `wire` (octets to the types of `segment`), then `sessions_in`, which has a `session_in` for each block that comes:
 //! `reception` takes its octets, of which `parts` knows the red and the green ones, `reporting` answers checkpoints by the
 //! claims that `report` makes, and `closed` remembers what is over. A block leaves
-//! through `sessions_out` and a `session_out`, which keeps its octets in `block` and what reports ask for in `rounds`.
-//! `operations` is the internal operations traffic, which goes first; `timer` has the countdowns, and `numbers` the session
+//! through `sessions_out` and a `session_out`, which keeps its octets in `block`, what reports ask for in `rounds`,
+//! and what waits for a report in `checkpoints`; `plan` cuts its segments, `sending` gives them out in the
+//! order of `queues`, and `leaving` tells of the ends of transfers.
+//! `departure` gives datagrams out: `operations`, the internal operations traffic, goes first; `timer` has the countdowns, and `numbers` the session
 //! and serial numbers. `seal` authenticates segments (RFC 5327), and its cookies are not supported. `local` is what all sessions share, and `fault` counts broken rules.
 //!
 //! This room never knows a socket, an address, a bundle, or a clock.
@@ -32,10 +34,13 @@
 //! ```
 
 mod block;
+mod checkpoints;
 mod closed;
 mod config;
+mod departure;
 pub mod engine;
 mod fault;
+mod leaving;
 mod local;
 mod numbers;
 mod operations;
@@ -43,12 +48,15 @@ mod operations;
 #[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 mod parts;
+mod plan;
+mod queues;
 mod reception;
 mod report;
 mod reporting;
 mod rounds;
 mod seal;
 mod segment;
+mod sending;
 mod session_in;
 mod session_out;
 mod sessions_in;

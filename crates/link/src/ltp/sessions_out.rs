@@ -3,20 +3,20 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use bytes::Bytes;
 use dhow_bundle::storage::Piece;
 use dhow_bundle::{Instant, SmallBuffer};
 
 use super::config::Red;
 use super::fault::Fault;
+use super::leaving::{Leaving, failed};
 use super::local::{Local, refusal_of};
 use super::operations::Operation;
+use super::queues::{Queue, Queues};
 use super::segment::{Party, Reason, Report, SessionId};
-use super::session_out::{Plan, SessionOut, Unwanted};
+use super::session_out::{SessionOut, Unwanted};
 use super::state::{Sender, SenderTrigger};
 use super::timer::{Again, Alarms, Awaited};
-use super::wire::write_data_head;
-use crate::datagram::{Batch, DatagramEvent};
+use crate::datagram::DatagramEvent;
 use crate::stream::{RefuseReason, TransferId};
 
 /// Room for heads that is taken at once, octets.
@@ -27,46 +27,16 @@ const HEAD_ROOM: usize = 4 * 1024;
 /// A session that has begun goes on before another begins, and octets that were lost go before all others.
 #[derive(Debug)]
 pub(super) struct SessionsOut {
-    sessions: BTreeMap<u64, SessionOut>,
+    pub(super) sessions: BTreeMap<u64, SessionOut>,
     by_transfer: BTreeMap<TransferId, u64>,
     /// Sessions that the other engine knows or may know.
-    begun: usize,
-    /// Sessions with octets to send again.
-    repeating: VecDeque<u64>,
-    /// Sessions that have begun and have their next octets.
-    going: VecDeque<u64>,
-    /// Sessions that have not begun and have their first octets.
-    waiting: VecDeque<u64>,
-    /// Ends of transfers, by the datagram that must have left before.
-    leaving: BTreeMap<(u64, End, TransferId), DatagramEvent>,
+    pub(super) begun: usize,
+    pub(super) queues: Queues,
+    pub(super) leaving: Leaving,
     pub(super) alarms: Alarms,
-    queued_octets: u64,
-    heads: SmallBuffer,
-    scratch: Vec<u8>,
-}
-
-/// The kinds of ends, in the order in which one datagram may bring them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum End {
-    Sent,
-    Last,
-}
-
-/// The next datagram.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Next {
-    number: u64,
-    plan: Plan,
-    queue: Queue,
-    /// Octets of the datagram, as far as they are written here.
-    pub(super) size: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Queue {
-    Repeating,
-    Going,
-    Waiting,
+    pub(super) queued_octets: u64,
+    pub(super) heads: SmallBuffer,
+    pub(super) scratch: Vec<u8>,
 }
 
 impl SessionsOut {
@@ -75,10 +45,8 @@ impl SessionsOut {
             sessions: BTreeMap::new(),
             by_transfer: BTreeMap::new(),
             begun: 0,
-            repeating: VecDeque::new(),
-            going: VecDeque::new(),
-            waiting: VecDeque::new(),
-            leaving: BTreeMap::new(),
+            queues: Queues::default(),
+            leaving: Leaving::default(),
             alarms: Alarms::default(),
             queued_octets: 0,
             heads: SmallBuffer::new(HEAD_ROOM),
@@ -168,15 +136,15 @@ impl SessionsOut {
         if !session.is_ready && session.plan_first(&local.config, local.room()).is_some() {
             session.is_ready = true;
             if session.state == Sender::Ready {
-                self.waiting.push_back(number);
+                self.queues.push_back(Queue::Waiting, number);
             } else {
                 // It goes on before another begins, so that the peer has few incomplete ones.
-                self.going.push_front(number);
+                self.queues.push_front(Queue::Going, number);
             }
         }
         if !session.is_repeating && session.has_repeats() {
             session.is_repeating = true;
-            self.repeating.push_back(number);
+            self.queues.push_back(Queue::Repeating, number);
         }
     }
 
@@ -232,12 +200,11 @@ impl SessionsOut {
             self.queued_octets = self.queued_octets.saturating_sub(session.length);
         }
         let event = failed(transfer, refused, session.acknowledged());
-        self.leaving
-            .insert((session.last_given, End::Last, transfer), event);
+        self.leaving.end(session.last_given, transfer, event);
     }
 
     /// After anything has happened to a session: its queues, its alarm, its end.
-    fn settle(&mut self, now: Instant, local: &Local, number: u64) {
+    pub(super) fn settle(&mut self, now: Instant, local: &Local, number: u64) {
         let Some(session) = self.sessions.get_mut(&number) else {
             return;
         };
@@ -265,8 +232,7 @@ impl SessionsOut {
                 Red::All => DatagramEvent::Transmitted { transfer },
                 Red::None | Red::Octets(_) => DatagramEvent::Sent { transfer },
             };
-            self.leaving
-                .insert((session.last_given, End::Last, transfer), event);
+            self.leaving.end(session.last_given, transfer, event);
         }
     }
 
@@ -389,7 +355,7 @@ impl SessionsOut {
 
     /// The link is over: every transfer has failed.
     pub(super) fn close(&mut self, events: &mut VecDeque<DatagramEvent>) {
-        let leaving = self.leaving.keys().map(|(_, _, transfer)| *transfer);
+        let leaving = self.leaving.transfers();
         let all: BTreeSet<_> = leaving.chain(self.by_transfer.keys().copied()).collect();
         events.extend(all.into_iter().map(|transfer| failed(transfer, None, 0)));
         *self = Self::new();
@@ -397,11 +363,7 @@ impl SessionsOut {
 
     /// So many datagrams have left in all.
     pub(super) fn left(&mut self, datagrams: u64, events: &mut VecDeque<DatagramEvent>) {
-        while let Some(entry) = self.leaving.first_entry()
-            && entry.key().0 <= datagrams
-        {
-            events.push_back(entry.remove());
-        }
+        self.leaving.left(datagrams, events);
     }
 
     /// A checkpoint or cancellation has left: the wait for its answer begins (RFC 5326 6.2, 6.15).
@@ -416,7 +378,7 @@ impl SessionsOut {
             return;
         };
         let awaited = match checkpoint {
-            Some(serial) => session.awaited(serial),
+            Some(serial) => session.checkpoints.awaited(serial),
             None => session.cancellation.as_mut().map(|(_, awaited)| awaited),
         };
         if let Some(awaited) = awaited {
@@ -438,136 +400,5 @@ impl SessionsOut {
         if let Some((_, awaited)) = session.and_then(|session| session.cancellation.as_mut()) {
             awaited.given();
         }
-    }
-
-    /// The next datagram that can leave.
-    pub(super) fn next(&mut self, local: &Local) -> Option<Next> {
-        while let Some(number) = self.repeating.front().copied() {
-            if let Some(next) = self.plan(local, number, Queue::Repeating) {
-                return Some(next);
-            }
-            self.repeating.pop_front();
-            if let Some(session) = self.sessions.get_mut(&number) {
-                session.is_repeating = false;
-            }
-        }
-        let may_begin = self.begun < local.config.sessions;
-        for queue in [Queue::Going, Queue::Waiting] {
-            if queue == Queue::Waiting && !may_begin {
-                break;
-            }
-            while let Some(number) = self.first_of(queue) {
-                if let Some(next) = self.plan(local, number, queue) {
-                    return Some(next);
-                }
-                self.drop_first(queue, number);
-            }
-        }
-        None
-    }
-
-    fn first_of(&self, queue: Queue) -> Option<u64> {
-        match queue {
-            Queue::Repeating => self.repeating.front().copied(),
-            Queue::Going => self.going.front().copied(),
-            Queue::Waiting => self.waiting.front().copied(),
-        }
-    }
-
-    fn drop_first(&mut self, queue: Queue, number: u64) {
-        match queue {
-            Queue::Repeating => self.repeating.pop_front(),
-            Queue::Going => self.going.pop_front(),
-            Queue::Waiting => self.waiting.pop_front(),
-        };
-        if let Some(session) = self.sessions.get_mut(&number) {
-            match queue {
-                Queue::Repeating => session.is_repeating = false,
-                Queue::Going | Queue::Waiting => session.is_ready = false,
-            }
-        }
-    }
-
-    fn plan(&self, local: &Local, number: u64, queue: Queue) -> Option<Next> {
-        let session = self.sessions.get(&number)?;
-        let plan = match queue {
-            Queue::Repeating => session.plan_again(&local.config, local.room()),
-            Queue::Going | Queue::Waiting => session.plan_first(&local.config, local.room()),
-        }?;
-        let head = super::wire::data_head_octets(
-            plan.head.session,
-            plan.head.service,
-            plan.head.offset,
-            plan.head.length,
-            plan.head.serials,
-        );
-        let size = head
-            .saturating_add(plan.head.length)
-            .saturating_add(local.envelope.octets());
-        Some(Next {
-            number,
-            plan,
-            queue,
-            size,
-        })
-    }
-
-    /// Add the planned datagram to `out`; it is number `datagram` of all. The checkpoint's serial number, if it is one.
-    pub(super) fn give(
-        &mut self,
-        now: Instant,
-        local: &Local,
-        next: &Next,
-        datagram: u64,
-        out: &mut Batch,
-    ) -> Option<(u64, u64)> {
-        self.drop_first(next.queue, next.number);
-        let session = self.sessions.get_mut(&next.number)?;
-        let head = next.plan.head;
-        self.scratch.clear();
-        write_data_head(&mut self.scratch, &head, &local.envelope);
-        self.heads.reserve(self.scratch.len());
-        self.heads.put(&self.scratch);
-        out.push(Piece::Octets(self.heads.give()));
-        session.block.give(head.offset, head.end(), out);
-        if !local.envelope.trailer.is_empty() {
-            let trailer = Bytes::copy_from_slice(&local.envelope.trailer);
-            out.push(Piece::Octets(trailer));
-        }
-        out.end_datagram();
-        if session.state == Sender::Ready {
-            self.begun = self.begun.saturating_add(1);
-            self.queued_octets = self.queued_octets.saturating_sub(session.length);
-        }
-        session.given(&local.config, &next.plan, datagram);
-        let transfer = session.transfer;
-        if next.queue != Queue::Repeating
-            && head.kind.is_block_end()
-            && local.config.red == Red::All
-        {
-            let sent = DatagramEvent::Sent { transfer };
-            self.leaving.insert((datagram, End::Sent, transfer), sent);
-        }
-        // A session goes on with what is lost before another does.
-        let repeats = session.has_repeats();
-        if next.queue == Queue::Repeating && repeats {
-            session.is_repeating = true;
-            self.repeating.push_front(next.number);
-        }
-        self.settle(now, local, next.number);
-        head.serials
-            .map(|serials| (next.number, serials.checkpoint))
-    }
-}
-
-const fn failed(
-    transfer: TransferId,
-    refused: Option<RefuseReason>,
-    acknowledged: u64,
-) -> DatagramEvent {
-    DatagramEvent::Failed {
-        transfer,
-        refused,
-        acknowledged,
     }
 }
