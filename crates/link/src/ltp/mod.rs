@@ -1,14 +1,17 @@
 //! The Licklider Transmission Protocol: RFC 5326, as a machine behind [`crate::DatagramLink`].
 //!
-//! Start reading at [`engine`], the machine, and at `state`, which has the standard's diagrams. A received datagram passes
-//! `wire` (octets to the types of `segment`), then `sessions_in`, which has a `session_in` for each block that comes:
-//! `reception` takes its octets, of which `parts` knows the red and the green ones, `reporting` answers checkpoints by the
-//! claims that `report` makes, and `closed` remembers what is over. A block leaves
-//! through `sessions_out` and a `session_out`, which keeps its octets in `block`, what reports ask for in `rounds`,
-//! and what waits for a report in `checkpoints`; `plan` cuts its segments, `sending` gives them out in the
-//! order of `queues`, and `leaving` tells of the ends of transfers.
-//! `departure` gives datagrams out: `operations`, the internal operations traffic, goes first; `timer` has the countdowns, and `numbers` the session
-//! and serial numbers. `seal` authenticates segments (RFC 5327), and its cookies are not supported. `local` is what all sessions share, and `fault` counts broken rules.
+//! Start reading at [`engine`], the machine, and at `state`, which has the standard's diagrams. `local` is the part of an
+//! engine that all sessions use, `timer` has their countdowns, `numbers` their numbers, and `fault` counts broken rules.
+//!
+//! A received datagram passes `wire` (octets to the types of `segment`), `seal` where it is authenticated (RFC 5327), and then
+//! `sessions_in`, which has a `session_in` for each block that comes: `reception` takes its octets, of which `parts` knows the
+//! red and the green ones, `reporting` answers checkpoints by the claims that `report` makes, and `closed` remembers what is
+//! over.
+//!
+//! A block leaves through `sessions_out`, which has a `session_out` for it: the octets are in `block`, what reports ask for is
+//! in `rounds`, and what waits for a report in `checkpoints`. `plan` cuts segments, `sending` gives them out in the order of
+//! `queues`, and `leaving` tells of the ends of transfers. `departure` has the order of all datagrams: first `operations`, the
+//! internal operations traffic.
 //!
 //! This room never knows a socket, an address, a bundle, or a clock.
 //!
