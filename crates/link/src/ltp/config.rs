@@ -76,9 +76,9 @@ pub struct Config {
     pub transfer_mru: u64,
     /// Octets behind gaps of incoming blocks that the node may have to keep. Default 16 MiB.
     pub reassembly_octets: u64,
-    /// Sessions that may be open at a time in each direction. Default 256. Further transfers wait.
+    /// Sessions that may be open at a time in each direction. Default 1,024. Further transfers wait.
     pub sessions: usize,
-    /// Gaps of an incoming block. Default 1,024.
+    /// Gaps of an incoming block. Default 4,096.
     pub gaps: usize,
     /// Reports of one session that wait for their acknowledgment. Default 64.
     pub reports_under_way: usize,
@@ -98,7 +98,7 @@ pub struct Config {
     pub idle_timeout: Duration,
     /// The green part of a block is given up when nothing came for so long. Default 10 s.
     pub green_timeout: Duration,
-    /// Incoming sessions that are over and still known. Default 4,096.
+    /// Incoming sessions that are over and still known. Default 16,384: those of sixteen round trips with `sessions` each.
     pub remembered: usize,
     /// An ending link waits so long until the sessions that have begun are over. Default 10 s.
     pub termination_timeout: Duration,
@@ -123,8 +123,8 @@ impl Default for Config {
             reordering: Duration::from_millis(20),
             transfer_mru: 64 << 20,
             reassembly_octets: 16 << 20,
-            sessions: 256,
-            gaps: 1_024,
+            sessions: 1_024,
+            gaps: 4_096,
             reports_under_way: 64,
             transmissions: 16,
             reports: 4_096,
@@ -133,7 +133,7 @@ impl Default for Config {
             authentication: None,
             idle_timeout: Duration::from_secs(600),
             green_timeout: Duration::from_secs(10),
-            remembered: 4_096,
+            remembered: 16_384,
             termination_timeout: Duration::from_secs(10),
         }
     }

@@ -15,8 +15,9 @@ use super::timer::Awaited;
 use crate::datagram::span::Spans;
 use crate::stream::TransferId;
 
-/// Ranges of octets that wait to be sent again.
-pub(super) const MAX_MISSING_RANGES: usize = 16_384;
+/// Ranges of octets that are claimed, or that wait to be sent again: twice as many as a loss of one in five leaves of the
+/// longest block in segments of the default size. Reports beyond that are taken when some of those have come.
+const MAX_RANGES: usize = 16_384;
 
 /// An outgoing session, until it is over for both sides.
 #[derive(Debug)]
@@ -171,10 +172,12 @@ impl SessionOut {
         }
         let known =
             self.reports.len() < MAX_SERIAL_RANGES || self.reports.touches(report.serial, behind);
-        let has_room =
-            self.rounds.ranges().saturating_add(report.claims.len()) < MAX_MISSING_RANGES;
-        if !known || !has_room {
+        if !known {
             return Err(Unwanted::Fault(Fault::Serials));
+        }
+        let ranges = self.rounds.ranges().max(self.claimed.len());
+        if ranges.saturating_add(report.claims.len()) >= MAX_RANGES {
+            return Err(Unwanted::Fault(Fault::TooManyGaps));
         }
         Ok(())
     }

@@ -74,6 +74,10 @@ fn run(seed: u64, red: Red) -> World {
         world.pass(world.now + dice.below(3 * SECOND));
         let octets = block(seed << 8 | number, sizes(&mut dice));
         world.transmit(dice.below(2) as usize, octets);
+        if dice.permille(100) {
+            // The machine slept: everything that was to happen is late.
+            world.now += dice.below(100 * SECOND);
+        }
     }
     world.settle(3_000 * SECOND);
     world.check_empty();

@@ -386,3 +386,35 @@ fn an_ending_link_waits_for_its_sessions() {
     script.receive(&[data(1, BlockRedEnd, 0..10, (1, 0))]);
     assert_eq!((script.told(), script.sent()), (vec![], vec![]));
 }
+
+/// A peer that claims every second octet is listened to as far as there is room, and the session goes on.
+#[test]
+fn claims_are_bounded() {
+    let mut script = Script::new(Config {
+        mtu: 60_000,
+        doubling: 0,
+        ..config()
+    });
+    script.transmit(0, 60_000);
+    let id = heads(&script.sent())[0].session;
+    for serial in 1..10_u64 {
+        let lower = serial * 6_000 - 6_000;
+        let claims: Vec<_> = (0..3_000)
+            .map(|at| (lower + at * 2, lower + at * 2 + 1))
+            .collect();
+        script.receive(&[report(id, (serial, 0), (lower, lower + 6_000), &claims)]);
+    }
+    let acks = script
+        .sent()
+        .iter()
+        .filter(|segment| matches!(segment, Segment::ReportAck(..)))
+        .count();
+    assert_eq!(acks, 5);
+    script.receive(&[report(id, (10, 0), (0, 60_000 - 10), &[(0, 60_000 - 10)])]);
+    assert!(
+        script
+            .sent()
+            .iter()
+            .any(|segment| *segment == Segment::ReportAck(id, 10))
+    );
+}
