@@ -11,7 +11,7 @@ use crate::datagram::DatagramEvent;
 use crate::datagram::span::{Overlap, Spans};
 use crate::stream::TransferId;
 
-/// What has come of a block.
+/// The octets of a block that have come.
 #[derive(Debug)]
 pub(super) struct Reception {
     pub(super) id: SessionId,

@@ -6,7 +6,7 @@ use super::segment::{Report, SessionId};
 use super::wire::{claim_octets, report_head_octets};
 use crate::datagram::span::Spans;
 
-/// What a report is to tell of.
+/// The scope of a report, and its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The checkpoint that it answers; zero where nobody asked.

@@ -27,7 +27,8 @@ const MAX_SCOPES: usize = 1_024;
 /// The reports of a session: asked for, unasked, held back, and acknowledged.
 #[derive(Debug)]
 pub(super) struct Reporting {
-    /// Reports that wait for their acknowledgment.
+    /// Reports that wait for their acknowledgment. RFC 5326 3.2.2: the serial number of one that is sent again must be the
+    /// one that it had.
     reports: BTreeMap<u64, Issued>,
     /// Answers that wait until all is durable.
     held: VecDeque<Answer>,
@@ -41,7 +42,7 @@ pub(super) struct Reporting {
     next_serial: u64,
     /// Reports in all.
     issued: u32,
-    /// The upper bound of the last primary report.
+    /// The upper bound of the last primary report. RFC 5326 6.11: the first must begin at zero.
     primary_upper: u64,
     /// A report told of a gap: the path loses segments.
     has_lost: bool,
@@ -113,7 +114,8 @@ impl Reporting {
             let at = at.and_then(|at| usize::try_from(at).ok());
             at.and_then(|at| self.scopes.get(at)).copied().unwrap_or(0)
         };
-        // A checkpoint that came late lies below what was reported: a scope that would be empty begins at zero, as it may.
+        // RFC 5326 6.11: a report must not be issued whose scope is empty. A checkpoint that came late lies below what was
+        // reported; its scope begins at zero, as any may.
         // So does one in which nothing has come: a report must have a claim.
         let has_claims = of.received.within(lower, upper).next().is_some();
         let lower = if has_claims { lower } else { 0 };
@@ -231,6 +233,7 @@ impl Reporting {
     /// Report a gap unasked, unless many reports were made: those that are asked for come first.
     fn report_gap(&mut self, local: &mut Local, of: &Reception) -> Result<(), Reason> {
         let answer = Answer {
+            // RFC 5326 3.2.2: it must be zero where no checkpoint asked.
             checkpoint: 0,
             lower: self.primary_upper,
             // RFC 5326 6.11: the upper bound must be the greatest of all red segments.

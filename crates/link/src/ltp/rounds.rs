@@ -11,7 +11,7 @@ pub(super) struct Round {
     pub(super) report: u64,
     /// Retransmission cycles (RFC 5326 6.22) that this one follows, with itself.
     pub(super) cycle: u32,
-    /// What is left to send, in order; not empty.
+    /// Octets left to send, in order; not empty.
     ranges: VecDeque<(u64, u64)>,
 }
 
@@ -89,7 +89,7 @@ impl Rounds {
         self.rounds.retain(|round| !round.ranges.is_empty());
     }
 
-    /// What is to be sent next.
+    /// The octets that are to be sent next.
     pub(super) fn next(&self) -> Option<Missing> {
         let round = self.rounds.front()?;
         let (start, end) = *round.ranges.front()?;

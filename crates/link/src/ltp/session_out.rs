@@ -119,6 +119,7 @@ impl SessionOut {
                 self.rounds.sent(head.length);
                 self.add_checkpoint(config, &head, cycle);
             }
+            // RFC 5326 3.2.1: its serial number must be the one that it had.
             Cause::Timer => self.checkpoints.given_again(),
         }
     }
@@ -148,7 +149,7 @@ impl SessionOut {
     }
 
     fn add_checkpoint(&mut self, config: &Config, head: &DataHead, cycle: u32) {
-        // Where something was lost, a checkpoint is worth a copy.
+        // A checkpoint is worth a copy on a path that has lost something of the session.
         let copies = if self.problems > 0 && config.doubling > 0 {
             Copies::Two
         } else {

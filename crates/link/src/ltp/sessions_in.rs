@@ -118,6 +118,7 @@ impl SessionsIn {
         if !session.state.is_receiving() {
             return;
         }
+        // RFC 5326 4.2: a CR segment must be queued.
         session.state.step(ReceiverTrigger::Cancelled);
         session.cancellation = Some((reason, Awaited::new()));
         local.operate(Operation::Cancel(Party::Receiver, number));

@@ -178,6 +178,7 @@ impl SessionsOut {
         if session.state == Sender::Ready {
             session.state.step(SenderTrigger::Over);
         } else {
+            // RFC 5326 4.2: a CS segment must be queued.
             session.state.step(SenderTrigger::Cancelled);
             session.cancellation = Some((reason, Awaited::new()));
             local.operate(Operation::Cancel(Party::Sender, number));

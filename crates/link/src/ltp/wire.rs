@@ -234,7 +234,7 @@ fn claim_in_block(lower: u64, offset: u64, length: u64) -> Option<(u64, u64)> {
 /// The octets around a segment's content that RFC 5327 adds; empty without it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Envelope {
-    /// Header extensions and trailer extensions, as the octet that counts them.
+    /// Header extensions and trailer extensions, as the octet that counts them. RFC 5326 3.1.4: it must be zero without any.
     pub(super) counts: u8,
     /// The header extensions.
     pub(super) header: Vec<u8>,

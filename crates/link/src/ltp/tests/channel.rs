@@ -84,7 +84,7 @@ fn run(seed: u64, red: Red) -> World {
     world
 }
 
-/// Whatever a channel does that is not for ever: every red block arrives once and whole, and its sender knows.
+/// Every red block arrives once and whole, and its sender knows, over any channel that is not closed for ever.
 #[test]
 fn red_blocks_arrive_once_and_whole_and_their_senders_know() {
     for seed in 0..600 {

@@ -9,7 +9,7 @@ use super::super::segment::*;
 use super::super::wire::Packet;
 use crate::datagram::span::Spans;
 
-/// What passed in each session, by its originator and number.
+/// The segments that passed in each session, by its originator and number.
 #[derive(Debug, Default)]
 pub(super) struct Referee {
     sessions: BTreeMap<SessionId, Session>,

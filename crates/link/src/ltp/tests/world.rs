@@ -374,7 +374,7 @@ impl World {
         assert!(is_durable, "it is durable there");
     }
 
-    /// What one end sent and the other has, each sorted.
+    /// The blocks that one end sent, and those that the other has, each sorted.
     pub(super) fn both(&self, from: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let mut sent: Vec<_> = self.ends[from].blocks.values().cloned().collect();
         let whole = self.ends[1 - from].ledger.whole.iter();
