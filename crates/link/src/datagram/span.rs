@@ -119,6 +119,12 @@ impl Spans {
         }
     }
 
+    /// The start of the first range and the end of the last.
+    pub(crate) fn bounds(&self) -> Option<(u64, u64)> {
+        let (first, last) = (self.ranges.first()?, self.ranges.last()?);
+        Some((first.0, last.1))
+    }
+
     /// The place of the first range that ends behind `start`. Mostly octets come in order: it is the end.
     fn first_behind(&self, start: u64) -> usize {
         match self.ranges.last() {

@@ -38,6 +38,10 @@ pub(super) enum Fault {
     UnknownCheckpoint,
     /// A session in which serial numbers do not follow each other.
     Serials,
+    /// A report that takes back claims, or is numbered as no report of its session can be: the receiver has lost the session.
+    Reneged,
+    /// A checkpoint that answers a report which was never sent: this engine has lost the session.
+    StateLost,
     /// A client service that does not exist here.
     UnknownService,
     /// Segments of one session for different client services.
@@ -84,6 +88,8 @@ impl Rule for Fault {
             Self::ReportBeyondSent => "a report is of octets that were not sent (3.2.2)",
             Self::UnknownCheckpoint => "a report answers no checkpoint that was sent (3.2.2)",
             Self::Serials => "serial numbers of a session do not follow each other (3.2)",
+            Self::Reneged => "a report takes back what was claimed (6.22)",
+            Self::StateLost => "a checkpoint answers a report that was never sent (3.2.1)",
             Self::UnknownService => "a segment is for an unknown client service (6)",
             Self::ServiceContradicted => "segments of a session name different services (3.2.1)",
             Self::Miscolored => "red octets lie behind green ones (6.21)",

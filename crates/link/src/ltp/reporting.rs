@@ -106,6 +106,11 @@ impl Reporting {
         }
         let upper = head.end();
         let is_primary = serials.report == 0;
+        if !is_primary && self.issued == 0 {
+            // RFC 5326 6.22: this engine has claimed octets that it no longer has.
+            local.faults.count(Fault::StateLost);
+            return Err(Reason::SystemCancelled);
+        }
         let lower = if is_primary {
             self.primary_upper
         } else {

@@ -19,6 +19,9 @@ use crate::stream::TransferId;
 /// longest block in segments of the default size. Reports beyond that are taken when some of those have come.
 const MAX_RANGES: usize = 16_384;
 
+/// Serial numbers of reports of one session are no farther apart than this, or than the reports that it may have.
+const LEAST_SERIALS_APART: u64 = 4_096;
+
 /// An outgoing session, until it is over for both sides.
 #[derive(Debug)]
 pub(super) struct SessionOut {
@@ -61,6 +64,8 @@ pub(super) enum Unwanted {
     Fault(Fault),
     /// It came before.
     Redundant,
+    /// The receiver has lost the session, and with it the octets that it claimed.
+    Reneged,
 }
 
 impl SessionOut {
@@ -159,7 +164,7 @@ impl SessionOut {
     }
 
     /// Whether a report is one that this session can have.
-    pub(super) fn look_at(&self, report: &Report) -> Result<(), Unwanted> {
+    pub(super) fn look_at(&self, config: &Config, report: &Report) -> Result<(), Unwanted> {
         let sent = self.sent.min(self.red);
         if report.upper > sent {
             return Err(Unwanted::Fault(Fault::ReportBeyondSent));
@@ -173,6 +178,9 @@ impl SessionOut {
         }
         let known =
             self.reports.len() < MAX_SERIAL_RANGES || self.reports.touches(report.serial, behind);
+        if self.is_reneged(config, report) {
+            return Err(Unwanted::Reneged);
+        }
         if !known {
             return Err(Unwanted::Fault(Fault::Serials));
         }
@@ -181,6 +189,26 @@ impl SessionOut {
             return Err(Unwanted::Fault(Fault::TooManyGaps));
         }
         Ok(())
+    }
+
+    /// RFC 5326 6.22: claims are binding, so a newer report claims all that older ones did within its scope, and its serial
+    /// number follows theirs (3.2.2). A receiver that lost the session, in a crash, opens it anew, and does otherwise.
+    fn is_reneged(&self, config: &Config, report: &Report) -> bool {
+        let Some((first, behind)) = self.reports.bounds() else {
+            return false;
+        };
+        let most = u64::from(config.reports).max(LEAST_SERIALS_APART);
+        let is_far = report.serial < first.saturating_sub(most)
+            || report.serial > behind.saturating_add(most);
+        if is_far || report.serial < behind {
+            return is_far;
+        }
+        let mut claims = report.claims.iter().peekable();
+        let mut claimed = self.claimed.within(report.lower, report.upper);
+        claimed.any(|(start, end)| {
+            while claims.next_if(|claim| claim.1 < end).is_some() {}
+            claims.peek().is_none_or(|claim| claim.0 > start)
+        })
     }
 
     /// A report came that is none of those (RFC 5326 6.13).

@@ -255,8 +255,14 @@ impl SessionsOut {
             }
             return;
         };
-        match session.look_at(report) {
+        match session.look_at(&local.config, report) {
             Err(Unwanted::Fault(fault)) => return local.faults.count(fault),
+            Err(Unwanted::Reneged) => {
+                // RFC 5326 6.22: a system error, at the other end. The node sends the whole again.
+                local.faults.count(Fault::Reneged);
+                let reason = Reason::SystemCancelled;
+                return self.cancel_session(now, local, id.number, reason, None);
+            }
             Err(Unwanted::Redundant) => {
                 return local.operate(Operation::ReportAck(id, report.serial));
             }

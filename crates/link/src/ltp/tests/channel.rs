@@ -176,3 +176,41 @@ fn cancelled_sessions_end_for_both() {
     }
     assert!(cancelled > 100, "{cancelled} sessions were cancelled");
 }
+
+/// RFC 5326 6.22: a receiver that crashes and knows nothing of its sessions. No sender is told that a block arrived of which
+/// a part was lost with the crash (`World` looks at that each time), and every transfer ends.
+#[test]
+fn a_crash_of_the_receiver_is_no_delivery() {
+    let (mut transmitted, mut failed) = (0, 0);
+    for seed in 0..400 {
+        let mut dice = Dice(seed);
+        let config = config(&mut dice, Red::All);
+        let conditions = Conditions {
+            closed: vec![],
+            ..conditions(&mut dice, &config)
+        };
+        let mut world = World::new(&config, conditions, seed);
+        for number in 0..3 {
+            let length = 1 + dice.below(20_000) as usize;
+            world.transmit(0, block(seed << 8 | number, length));
+            world.pass(world.now + dice.below(SECOND));
+        }
+        for crash in 0..1 + dice.below(3) {
+            world.pass(world.now + dice.below(4 * SECOND));
+            world.crash(1, seed << 8 | crash);
+        }
+        world.settle(5_000 * SECOND);
+        let sender = &world.ends[0];
+        assert_eq!(
+            sender.transmitted.len() + sender.failed.len(),
+            3,
+            "seed {seed}"
+        );
+        transmitted += sender.transmitted.len();
+        failed += sender.failed.len();
+    }
+    assert!(
+        transmitted > 100 && failed > 100,
+        "{transmitted} and {failed}"
+    );
+}

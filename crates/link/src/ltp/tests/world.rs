@@ -108,6 +108,7 @@ pub(super) struct World {
     dice: Dice,
     /// A node has said that it has a block from elsewhere.
     has_some_already: bool,
+    has_crashed: bool,
 }
 
 impl World {
@@ -143,6 +144,7 @@ impl World {
             count: 0,
             dice: Dice(seed),
             has_some_already: false,
+            has_crashed: false,
         }
     }
 
@@ -167,6 +169,18 @@ impl World {
             self.has_some_already |= reason == RefuseReason::Completed;
         }
         self.ends[end].engine.handle_command(at(self.now), command);
+    }
+
+    /// An end crashes and is there again at once, with what was durable and nothing else. The referee goes home.
+    pub(super) fn crash(&mut self, end: usize, seed: u64) {
+        let config = self.ends[end].engine.local.config.clone();
+        let end = &mut self.ends[end];
+        end.engine = Engine::new(config, seed, at(self.now));
+        end.ledger = Ledger::default();
+        end.syncing.clear();
+        end.leaving.clear();
+        end.paths = Path::default();
+        self.has_crashed = true;
     }
 
     /// Let time pass up to this instant, event by event.
@@ -220,7 +234,9 @@ impl World {
                 break;
             }
             let (to, datagram) = entry.remove();
-            self.referee.arrived(&datagram);
+            if !self.has_crashed {
+                self.referee.arrived(&datagram);
+            }
             let end = &mut self.ends[to];
             end.engine.handle_datagrams(now, &[datagram.into()]);
             self.take(to);
@@ -276,7 +292,9 @@ impl World {
         let mtu = end.engine.local.size;
         for datagram in datagrams {
             assert!(datagram.len() as u64 <= mtu, "a datagram fits the path");
-            self.referee.sent(&datagram);
+            if !self.has_crashed {
+                self.referee.sent(&datagram);
+            }
             self.carry(1 - from, leaves, datagram);
         }
     }
