@@ -32,30 +32,34 @@
 //! [`DatagramLink::poll_datagrams`] gave has not left yet: the driver says so by [`DatagramLink::handle_left`],
 //! and no event ends a transfer before the last datagram with octets of it has left.
 //!
-//! # How LTP (RFC 5326) will fit
+//! # How LTP (RFC 5326) fits
 //!
-//! * One value is an LTP engine's relation to one remote engine. An LTP session carries one block, so it is a
-//!   transfer here: many are open at once in both directions, which the bounds of an engine limit. This is why
-//!   the trait is a link and not a session. Incoming transfers are numbered by the layer, so that the session
-//!   IDs of the remote engine need not be unique for ever.
-//! * Data segments have offsets, so red and green data are pieces alike. The length is `None` until the segment
-//!   that ends the block came. A green part has no report: `Complete` comes only where no octet was lost, and
-//!   `Abandoned` otherwise. The node orders by [`Capabilities`] whether a bundle goes red or green; where both
-//!   are wanted, two values for one peer with one engine behind them would be the simplest shape.
-//! * Timers of checkpoints, reports and cancellations start when a segment is radiated (RFC 5326 6.2, 6.3,
-//!   6.15), which is the cue of [`DatagramLink::handle_left`]. Timers stop while the remote engine is known to be
-//!   unable to transmit, and go on later (6.5, 6.6): [`DatagramLink::handle_path`] gives that cue, for each
-//!   direction by itself, from a contact plan or from the carrier. The distance to the remote engine (5), of which
-//!   timers are computed, will be one more field of [`Path`].
-//! * A report tells of what is durable: the engine answers a checkpoint once `Acknowledge` covers what it gave
-//!   the node before it, or holds the claim of the last octets back until then. A complete red part is thus
-//!   `Transmitted` for the sender only after the receiver's sync.
-//! * Retransmission takes octets that have left before, so an engine keeps the supplied pieces of a transfer
-//!   (mostly extents, which cost no memory) until `Transmitted`, `Failed` or, of a green part, `Sent`.
-//! * `Cancel` of a transfer that has begun is a CS segment, `Refuse` a CR segment; the reason of a CR or CS from the
-//!   peer ends in `Failed` or `Abandoned` with the nearest [`RefuseReason`].
+//! * One value is an LTP engine's relation to one remote engine ([`crate::ltp`]). An LTP session carries one block, so it is
+//!   a transfer here: many are open at once in both directions, which the bounds of an engine limit. This is why the trait is
+//!   a link and not a session. Incoming transfers are numbered by the layer, so that the session IDs of the remote engine need
+//!   not be unique for ever.
+//! * Data segments have offsets, so red and green data are pieces alike. The length is `None` until the segment that ends the
+//!   block came. A green part has no report: `Complete` comes only where no octet was lost, and `Abandoned` otherwise. The
+//!   configuration says whether blocks go red, green or both, and [`Capabilities`] what that is worth; where bundles of one
+//!   peer are to go either way, there are two values for it.
+//! * Timers of checkpoints, reports and cancellations start when a segment is radiated (RFC 5326 6.2, 6.3, 6.15), which is the
+//!   cue of [`DatagramLink::handle_left`]. Timers stop while the remote engine is known to be unable to transmit, and go on
+//!   later (6.5, 6.6): [`DatagramLink::handle_path`] gives that cue, for each direction by itself, from a contact plan or from
+//!   the carrier.
+//! * The report that completes the claims of a red block tells of what is durable: the engine holds it back until `Acknowledge`
+//!   covers the block. A complete red part is thus `Transmitted` for the sender only after the receiver's sync. Reports before
+//!   it claim octets beyond gaps, which a node cannot make durable yet, so that they are not sent again.
+//! * Retransmission takes octets that have left before, so an engine keeps the supplied pieces of a transfer (mostly extents,
+//!   which cost no memory) until `Transmitted`, `Failed` or, of a green part, `Sent`.
+//! * `Cancel` of a transfer that has begun is a CS segment, also when all of it was given out. `Refuse` is a CR segment; of a
+//!   bundle that is here already ([`RefuseReason::Completed`]) the octets are taken and dropped, and reported. The reason of a
+//!   CR or CS from the peer ends in `Failed` or `Abandoned` with the nearest [`RefuseReason`].
 //!
 //! [`RefuseReason`]: crate::stream::RefuseReason
+
+pub(crate) mod fault;
+pub(crate) mod pacing;
+pub(crate) mod span;
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -63,6 +67,8 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::storage::Piece;
 use dhow_bundle::{Instant, NodeId, Now};
+
+pub use pacing::Rate;
 
 use crate::stream::{DownReason, LinkCommand, RefuseReason, TransferId};
 

@@ -2,7 +2,7 @@
 //!
 //! This room never knows a socket, a clock, a route or a store. Start reading at [`stream`], the seam
 //! that every convergence layer over octet streams has, then at [`tcpcl`] and [`stcp`]; and at [`datagram`], the seam of
-//! those over datagrams, then at [`udpcl`]. [`discovery`] reads and writes beacons, by which nodes find each other.
+//! those over datagrams, then at [`udpcl`] and [`ltp`]. [`discovery`] reads and writes beacons, by which nodes find each other.
 #![no_std]
 
 extern crate alloc;
@@ -10,6 +10,7 @@ extern crate alloc;
 pub mod datagram;
 pub mod discovery;
 pub mod external;
+pub mod ltp;
 pub mod stcp;
 pub mod stream;
 pub mod tcpcl;

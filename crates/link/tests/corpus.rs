@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use dhow_link::discovery;
+use dhow_link::ltp;
 use dhow_link::stcp;
 use dhow_link::tcpcl::{v3, v4};
 use dhow_link::udpcl;
@@ -50,6 +51,15 @@ fn no_file_of_the_corpus_breaks_a_session_in_one_direction() {
 #[test]
 fn no_file_of_the_corpus_breaks_a_conversation_over_udp() {
     replay("udpcl_conversation", udpcl::oracle::check_conversation);
+}
+
+#[test]
+fn no_file_of_the_corpus_breaks_an_engine() {
+    let (files, blocks) = counts("ltp_engine", ltp::oracle::check_engine);
+    assert!(
+        files >= 60 && blocks >= 25,
+        "{files} files and {blocks} blocks: the corpus is not there"
+    );
 }
 
 #[test]

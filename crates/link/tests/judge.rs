@@ -1,4 +1,4 @@
-//! tshark, which knows nothing of us, reads our datagrams. It knows bundles over UDP (RFC 7122); of extension maps
+//! tshark, which knows nothing of us, reads our datagrams. It knows bundles over UDP (RFC 7122) and LTP; of extension maps
 //! version 4.0 knows nothing but that they are CBOR, and so reads their items.
 #![allow(
     clippy::unwrap_used,
@@ -16,9 +16,10 @@ use bytes::Bytes;
 use dhow_bundle::Now;
 use dhow_bundle::storage::Piece;
 use dhow_link::datagram::Limit;
+use dhow_link::ltp;
 use dhow_link::stream::TransferId;
 use dhow_link::udpcl::{Announcement, Config, Conversation, Rate};
-use dhow_link::{Batch, DatagramLink, LinkCommand};
+use dhow_link::{Batch, DatagramEvent, DatagramLink, LinkCommand};
 
 /// Link types of pcap: IP packets, and whatever the reader is told.
 const RAW_IP: u32 = 101;
@@ -64,12 +65,18 @@ fn datagrams(mtu: u64, bundles: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let octets = Piece::Octets(Bytes::copy_from_slice(octets));
         conversation.handle_command(now, LinkCommand::Supply { transfer, octets });
     }
+    given(&mut conversation)
+}
+
+/// The datagrams that a link gives now.
+fn given(link: &mut impl DatagramLink) -> Vec<Vec<u8>> {
     let mut batch = Batch::new();
     let limit = Limit {
         datagrams: usize::MAX,
         octets: u64::MAX,
     };
-    conversation.poll_datagrams(now, limit, &mut batch);
+    link.poll_datagrams(Now::default(), limit, &mut batch);
+    link.handle_left(Now::default(), u64::try_from(batch.len()).unwrap());
     let octets = |piece: &Piece| match piece {
         Piece::Octets(octets) => octets.to_vec(),
         Piece::Extent(_) => Vec::new(),
@@ -80,13 +87,17 @@ fn datagrams(mtu: u64, bundles: &[Vec<u8>]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A datagram in UDP and IPv4, on the port that IANA gave to bundles.
-fn packet(datagram: &[u8]) -> Vec<u8> {
+/// The ports that IANA gave to bundles and to LTP.
+const BUNDLES: u16 = 4_556;
+const LTP: u16 = 1_113;
+
+/// A datagram in UDP and IPv4.
+fn packet(port: u16, datagram: &[u8]) -> Vec<u8> {
     let octets = |length: usize| u16::try_from(length).unwrap().to_be_bytes();
     let mut packet = vec![0x45, 0];
     packet.extend(octets(28 + datagram.len()));
     packet.extend([0, 0, 0, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1]);
-    packet.extend(octets(4_556).repeat(2));
+    packet.extend(port.to_be_bytes().repeat(2));
     packet.extend(octets(8 + datagram.len()));
     packet.extend([0, 0]);
     packet.extend(datagram);
@@ -137,7 +148,10 @@ fn tshark_reads_a_bundle_in_each_datagram() {
     let mut sent = datagrams(65_507, &bundles());
     // The announcement is not for an RFC 7122 reader.
     sent.remove(0);
-    let packets: Vec<_> = sent.iter().map(|datagram| packet(datagram)).collect();
+    let packets: Vec<_> = sent
+        .iter()
+        .map(|datagram| packet(BUNDLES, datagram))
+        .collect();
     let fields = ["bpv7.primary.dst_uri", "_ws.malformed"];
     let Some(found) = read("udpcl-bundles.pcap", RAW_IP, &packets, &fields) else {
         return;
@@ -171,4 +185,91 @@ fn tshark_reads_the_items_of_extension_maps() {
     }
     let hex: String = bundle.iter().map(|octet| format!("{octet:02x}")).collect();
     assert_eq!(whole, hex);
+}
+
+/// An LTP engine that takes what comes from another to be durable at once.
+fn engine(engine: u64, remote_engine: u64) -> ltp::Engine {
+    let config = ltp::Config {
+        engine,
+        remote_engine,
+        doubling: 0,
+        ..ltp::Config::default()
+    };
+    ltp::Engine::new(config, engine, Now::default())
+}
+
+fn receive(engine: &mut ltp::Engine, datagrams: &[Vec<u8>]) {
+    let now = Now::default();
+    let datagrams: Vec<_> = datagrams.iter().cloned().map(Bytes::from).collect();
+    engine.handle_datagrams(now, &datagrams);
+    while let Some(event) = engine.poll_event() {
+        if let DatagramEvent::Complete { transfer, length } = event {
+            let octets = length;
+            engine.handle_command(now, LinkCommand::Acknowledge { transfer, octets });
+        }
+    }
+}
+
+/// RFC 5326 3: data, reports with claims, acknowledgments, octets that were lost, and a cancellation.
+#[test]
+fn tshark_reads_a_session_that_lost_a_segment_and_one_that_is_cancelled() {
+    let (now, bundle) = (Now::default(), bundles().pop().unwrap());
+    let (mut sender, mut receiver) = (engine(2, 3), engine(3, 2));
+    let transmit = |sender: &mut ltp::Engine, number| {
+        let transfer = TransferId(number);
+        let length = u64::try_from(bundle.len()).unwrap();
+        sender.handle_command(now, LinkCommand::Transmit { transfer, length });
+        let octets = Piece::Octets(Bytes::copy_from_slice(&bundle));
+        sender.handle_command(now, LinkCommand::Supply { transfer, octets });
+    };
+    transmit(&mut sender, 0);
+    let mut first = given(&mut sender);
+    first.remove(1);
+    receive(&mut receiver, &first);
+    let mut all = first;
+    for _ in 0..3 {
+        let answers = given(&mut receiver);
+        receive(&mut sender, &answers);
+        let again = given(&mut sender);
+        receive(&mut receiver, &again);
+        all.extend(answers.into_iter().chain(again));
+    }
+    transmit(&mut sender, 1);
+    all.extend(given(&mut sender).into_iter().take(1));
+    let transfer = TransferId(1);
+    sender.handle_command(now, LinkCommand::Cancel { transfer });
+    let cancel = given(&mut sender);
+    receive(&mut receiver, &cancel);
+    all.extend(cancel.into_iter().chain(given(&mut receiver)));
+    let packets: Vec<_> = all.iter().map(|datagram| packet(LTP, datagram)).collect();
+    let fields = [
+        "ltp.type",
+        "ltp.data.offset",
+        "ltp.data.length",
+        "ltp.rpt.lb",
+        "ltp.rpt.ub",
+        "ltp.rpt.clm.off",
+        "ltp.rpt.clm.len",
+        "ltp.cancel.code",
+    ];
+    let Some(found) = read("ltp.pcap", RAW_IP, &packets, &fields) else {
+        return;
+    };
+    let found: Vec<_> = found.iter().map(|fields| fields.join(" ")).collect();
+    let found: Vec<_> = found.iter().map(|fields| fields.trim_end()).collect();
+    let expected = [
+        "0x00 0 1388",
+        "0x00 2775 1387",
+        "0x03 4162 917",
+        "0x08   0 5079 0,2775 1388,2304",
+        "0x09",
+        "0x00 1388 1386",
+        "0x01 2774 1",
+        "0x08   0 5079 0 5079",
+        "0x09",
+        "0x00 0 1388",
+        "0x0c       0x00",
+        "0x0d",
+    ];
+    assert_eq!(found, expected);
 }

@@ -4,6 +4,8 @@ use core::time::Duration;
 
 use dhow_bundle::NodeId;
 
+use crate::datagram::Rate;
+
 /// Largest transfer in either direction, octets (4 MiB): the layer sends nothing again, so at a loss of 1 in
 /// 10,000 datagrams of 1,232 octets 29 % of such transfers fail.
 pub const MAX_TRANSFER_OCTETS: u64 = 4 << 20;
@@ -38,15 +40,6 @@ pub enum Framing {
     WhenNeeded,
     /// Always: the peer's layer recognises datagrams that the network doubled.
     Always,
-}
-
-/// The token bucket that datagrams pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    /// UDP payload octets a second; headers of UDP and IP come on top. 0 lets only the first burst pass.
-    pub octets_per_s: u64,
-    /// Octets that may leave at once after a rest. At least one datagram's always may.
-    pub burst_octets: u64,
 }
 
 /// An announcement of this node to peers that look for it (draft 3.7).

@@ -11,10 +11,10 @@ use dhow_bundle::{Instant, Now};
 use super::announcement::PeerState;
 use super::config::{Announcement, Config, LEAST_MTU};
 use super::fault::{Fault, Faults};
-use super::pacing::Bucket;
 use super::transfer_in::TransfersIn;
 use super::transfer_out::{Plan, TransfersOut};
 use super::wire::{EcnCounts, Extensions, KEEPALIVE, Message, Packet, write_announcement};
+use crate::datagram::pacing::Bucket;
 use crate::datagram::{
     Assurance, Batch, Capabilities, DatagramEvent, DatagramLink, Limit, Path, PathState,
 };

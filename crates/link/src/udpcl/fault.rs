@@ -1,14 +1,9 @@
 //! Rules that datagrams break: counted, never fatal.
 
-use alloc::collections::{BTreeMap, VecDeque};
-use core::time::Duration;
+use crate::datagram::fault::Rule;
 
-use dhow_bundle::Instant;
-
-use crate::datagram::DatagramEvent;
-
-/// Time between two reports of the same faults: a flood of bad datagrams makes no flood of events.
-pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// Faults that have not been reported.
+pub(super) type Faults = crate::datagram::fault::Faults<Fault>;
 
 /// A rule that was broken. Section numbers are those of draft-ietf-dtn-udpcl-04.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,8 +44,8 @@ pub(super) enum Fault {
     Flooded,
 }
 
-impl Fault {
-    pub(super) const fn rule(self) -> &'static str {
+impl Rule for Fault {
+    fn rule(self) -> &'static str {
         match self {
             Self::NoMessage => "a datagram is empty (3.3)",
             Self::UnknownMessage => "a datagram begins as no message does (3.4)",
@@ -72,38 +67,5 @@ impl Fault {
             Self::AnotherNode => "the peer says another node ID than is configured (3.5.4)",
             Self::Flooded => "datagrams come faster than they are taken",
         }
-    }
-}
-
-/// Faults that have not been reported: a number for each rule.
-#[derive(Debug, Default)]
-pub(super) struct Faults {
-    counts: BTreeMap<Fault, u64>,
-    /// No report before this.
-    next: Instant,
-}
-
-impl Faults {
-    pub(super) fn count(&mut self, fault: Fault) {
-        let count = self.counts.entry(fault).or_insert(0);
-        *count = count.saturating_add(1);
-    }
-
-    /// Tell of all faults, where the last report is long enough ago.
-    pub(super) fn report(&mut self, now: Instant, events: &mut VecDeque<DatagramEvent>) {
-        if self.counts.is_empty() || now < self.next {
-            return;
-        }
-        self.next = now + REPORT_INTERVAL;
-        let counts = core::mem::take(&mut self.counts).into_iter();
-        events.extend(counts.map(|(fault, count)| DatagramEvent::Fault {
-            rule: fault.rule(),
-            count,
-        }));
-    }
-
-    /// When the next report is due.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        (!self.counts.is_empty()).then_some(self.next)
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! Start reading at [`conversation`], the machine: the standard knows no sessions but "UDP conversations". A
 //! received datagram passes `wire` (octets to messages, with `cbor` below it), then `transfer_in`, which knows by
-//! `span` what has come and by `ended` what is over. A bundle leaves through `transfer_out`, which keeps its octets
-//! in `supply`, at the pace of `pacing`. `announcement` keeps what the peer says of itself, and `fault` counts broken
+//! `datagram/span.rs` what has come and by `ended` what is over. A bundle leaves through `transfer_out`, which keeps its octets
+//! in `supply`, at the pace of `datagram/pacing.rs`. `announcement` keeps what the peer says of itself, and `fault` counts broken
 //! rules. docs/udpcl.md lists the draft's options and our choices among them.
 //!
 //! This room never knows a socket, an address, a bundle's content beyond its first octet, or a clock.
@@ -38,8 +38,6 @@ mod fault;
 #[doc(hidden)]
 #[cfg(any(test, feature = "testing"))]
 pub mod oracle;
-mod pacing;
-mod span;
 mod supply;
 mod transfer_in;
 mod transfer_out;
@@ -50,7 +48,8 @@ mod tests;
 
 pub use config::{
     Announcement, Config, Framing, LEAST_KEEPALIVE, LEAST_MTU, MAX_MTU, MAX_TRANSFER_OCTETS, Peer,
-    Rate,
 };
 pub use conversation::Conversation;
 pub use wire::EcnCounts;
+
+pub use crate::datagram::Rate;

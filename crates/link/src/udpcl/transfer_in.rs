@@ -9,9 +9,9 @@ use dhow_bundle::Instant;
 use super::config::Config;
 use super::ended::Ended;
 use super::fault::{Fault, Faults};
-use super::span::{Overlap, Spans};
 use super::wire::{Segment, is_bundle};
 use crate::datagram::DatagramEvent;
+use crate::datagram::span::{Overlap, Spans};
 use crate::stream::{RefuseReason, TransferId};
 
 /// Incomplete transfers from one peer. A sender has one or a few under way; what comes beyond takes the place of

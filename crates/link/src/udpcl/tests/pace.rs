@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::super::pacing::Bucket;
 use super::*;
+use crate::datagram::pacing::Bucket;
 
 #[test]
 fn datagrams_wait_for_the_bucket() {

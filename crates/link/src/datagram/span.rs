@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 /// Ranges of octets, in order, none touching the next.
 #[derive(Debug, Default)]
-pub(super) struct Spans {
+pub(crate) struct Spans {
     /// Start and end of each.
     ranges: Vec<(u64, u64)>,
     octets: u64,
@@ -12,7 +12,7 @@ pub(super) struct Spans {
 
 /// The relation of a range to those that are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Overlap {
+pub(crate) enum Overlap {
     /// No octet of it is there.
     Nothing,
     /// Some are.
@@ -23,17 +23,17 @@ pub(super) enum Overlap {
 
 impl Spans {
     /// Octets in all ranges.
-    pub(super) const fn octets(&self) -> u64 {
+    pub(crate) const fn octets(&self) -> u64 {
         self.octets
     }
 
     /// Ranges.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ranges.len()
     }
 
     /// The part that is there of a range that is not empty.
-    pub(super) fn overlap(&self, start: u64, end: u64) -> Overlap {
+    pub(crate) fn overlap(&self, start: u64, end: u64) -> Overlap {
         match self.ranges.get(self.first_behind(start)) {
             Some((from, to)) if *from <= start && end <= *to => Overlap::Everything,
             Some((from, _)) if *from < end => Overlap::Part,
@@ -42,7 +42,7 @@ impl Spans {
     }
 
     /// True when adding a range makes no further one: it touches one that is there.
-    pub(super) fn touches(&self, start: u64, end: u64) -> bool {
+    pub(crate) fn touches(&self, start: u64, end: u64) -> bool {
         let at = self.first_behind(start);
         let before = at.checked_sub(1).and_then(|at| self.ranges.get(at));
         before.is_some_and(|(_, to)| *to == start)
@@ -50,7 +50,7 @@ impl Spans {
     }
 
     /// Add a range that is not empty and of which nothing is there.
-    pub(super) fn insert(&mut self, start: u64, end: u64) {
+    pub(crate) fn insert(&mut self, start: u64, end: u64) {
         self.octets = self.octets.saturating_add(end.saturating_sub(start));
         let at = self.first_behind(start);
         let joins_next = self.ranges.get(at).is_some_and(|(from, _)| *from == end);
@@ -71,6 +71,58 @@ impl Spans {
                 None => self.ranges.insert(at, (start, end)),
             },
         }
+    }
+
+    /// The parts of a range that are not there, in order.
+    pub(crate) fn gaps(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
+        let behind = self.ranges.get(self.first_behind(start)..);
+        let there = behind.unwrap_or_default().iter();
+        // The last gap ends where the range does.
+        let there = there.copied().chain(core::iter::once((end, end)));
+        let mut at = start;
+        there
+            .map(move |(from, to)| {
+                let gap = (at, from.min(end));
+                at = at.max(to);
+                gap
+            })
+            .take_while(move |(from, _)| *from < end)
+            .filter(|(from, to)| from < to)
+    }
+
+    /// The parts of a range that are there, in order. A range that ends before it begins has none.
+    pub(crate) fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
+        let behind = self.ranges.get(self.first_behind(start)..);
+        let there = behind.unwrap_or_default().iter();
+        there
+            .take_while(move |(from, _)| *from < end && start < end)
+            .map(move |(from, to)| ((*from).max(start), (*to).min(end)))
+    }
+
+    /// Add what is not there yet of a range.
+    pub(crate) fn add(&mut self, start: u64, end: u64) {
+        while let Some((from, to)) = { self.gaps(start, end).next() } {
+            self.insert(from, to);
+        }
+    }
+
+    /// True when every octet of a range is there; of one that is empty, always.
+    pub(crate) fn has_all(&self, start: u64, end: u64) -> bool {
+        self.gaps(start, end).next().is_none()
+    }
+
+    /// The octets at the start that are there without a gap.
+    pub(crate) fn prefix(&self) -> u64 {
+        match self.ranges.first() {
+            Some((0, to)) => *to,
+            _ => 0,
+        }
+    }
+
+    /// The start of the first range and the end of the last.
+    pub(crate) fn bounds(&self) -> Option<(u64, u64)> {
+        let (first, last) = (self.ranges.first()?, self.ranges.last()?);
+        Some((first.0, last.1))
     }
 
     /// The place of the first range that ends behind `start`. Mostly octets come in order: it is the end.
@@ -109,6 +161,17 @@ mod tests {
                     prop_assert_eq!(touches, spans.len() <= before);
                     (start..end).for_each(|at| octets[usize::try_from(at).unwrap()] = true);
                 }
+                let listed: Vec<u64> = (start..end).filter(|at| !octets[usize::try_from(*at).unwrap()]).collect();
+                prop_assert_eq!(spans.gaps(start, end).flat_map(|(from, to)| from..to).collect::<Vec<_>>(), listed);
+                let listed: Vec<u64> = (start..end).filter(|at| octets[usize::try_from(*at).unwrap()]).collect();
+                prop_assert_eq!(spans.within(start, end).flat_map(|(from, to)| from..to).collect::<Vec<_>>(), listed);
+                if expected == Overlap::Part {
+                    spans.add(start, end);
+                    (start..end).for_each(|at| octets[usize::try_from(at).unwrap()] = true);
+                    prop_assert!(spans.has_all(start, end));
+                }
+                let prefix = octets.iter().take_while(|there| **there).count();
+                prop_assert_eq!(spans.prefix(), u64::try_from(prefix).unwrap());
                 let count = octets.iter().filter(|there| **there).count();
                 prop_assert_eq!(spans.octets(), u64::try_from(count).unwrap());
                 let starts = octets.iter().enumerate().filter(|(at, there)| **there && (*at == 0 || !octets[at - 1]));

@@ -4,14 +4,21 @@ use core::time::Duration;
 
 use dhow_bundle::Instant;
 
-use super::config::Rate;
+/// The token bucket that datagrams pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// UDP payload octets a second; headers of UDP and IP come on top. 0 lets only the first burst pass.
+    pub octets_per_s: u64,
+    /// Octets that may leave at once after a rest. At least one datagram's always may.
+    pub burst_octets: u64,
+}
 
 const NANOS_PER_S: u128 = 1_000_000_000;
 
 /// Tokens for octets, filled at a rate. In any interval of `t` seconds at most `burst + rate * t` octets pass;
 /// no rounding adds to that.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(crate) struct Bucket {
     octets_per_s: u64,
     /// In billionths of octets, as `tokens`.
     capacity: u128,
@@ -22,7 +29,7 @@ pub(super) struct Bucket {
 
 impl Bucket {
     /// A full bucket, which holds a datagram of `mtu` octets at least.
-    pub(super) fn new(rate: Rate, mtu: u64, now: Instant) -> Self {
+    pub(crate) fn new(rate: Rate, mtu: u64, now: Instant) -> Self {
         let capacity = u128::from(rate.burst_octets.max(mtu)) * NANOS_PER_S;
         Self {
             octets_per_s: rate.octets_per_s,
@@ -36,7 +43,7 @@ impl Bucket {
     ///
     /// # Errors
     /// When there will be; `None` for never.
-    pub(super) fn take(&mut self, now: Instant, octets: u64) -> Result<(), Option<Instant>> {
+    pub(crate) fn take(&mut self, now: Instant, octets: u64) -> Result<(), Option<Instant>> {
         let elapsed = now.since(self.at).as_nanos();
         let more = elapsed.saturating_mul(u128::from(self.octets_per_s));
         self.tokens = self.tokens.saturating_add(more).min(self.capacity);
@@ -49,6 +56,18 @@ impl Bucket {
             }
             None => Err(self.filled(needed)),
         }
+    }
+
+    /// The time that the octets which left in a burst take at the rate: a path that carries no more than that passes on
+    /// what leaves now so much later.
+    pub(crate) fn backlog(&self, now: Instant) -> Duration {
+        if self.octets_per_s == 0 {
+            return Duration::ZERO;
+        }
+        let missing = self.capacity.saturating_sub(self.tokens);
+        let wait = missing.div_ceil(u128::from(self.octets_per_s));
+        let wait = Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX));
+        wait.saturating_sub(now.since(self.at))
     }
 
     /// When there will be so many tokens.

@@ -1,0 +1,81 @@
+//! Incoming sessions that are over.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use super::segment::DataHead;
+
+/// The numbers of incoming sessions that are over, so that a late segment opens none of them again. The oldest is
+/// forgotten for the newest.
+#[derive(Debug)]
+pub(super) struct Closed {
+    most: usize,
+    order: VecDeque<u64>,
+    known: BTreeMap<u64, Over>,
+}
+
+/// The part of a session that is remembered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Over {
+    /// Octets of the block, where its end had come.
+    pub(super) length: Option<u64>,
+    /// Only green octets came, and not all of the block: a red part may be on its way still, for which the standard opens
+    /// the session again (RFC 5326 8.2).
+    pub(super) takes_red: bool,
+}
+
+/// A data segment's relation to the sessions that are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lateness {
+    /// It is of none of them.
+    No,
+    /// It is late.
+    Late,
+    /// It is of another block: the number was used again.
+    Reused,
+}
+
+impl Closed {
+    pub(super) const fn new(most: usize) -> Self {
+        Self {
+            most,
+            order: VecDeque::new(),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// A session is over.
+    pub(super) fn push(&mut self, number: u64, over: Over) {
+        if self.known.insert(number, over).is_some() {
+            return;
+        }
+        self.order.push_back(number);
+        if self.order.len() > self.most
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    pub(super) fn look(&self, head: &DataHead) -> Lateness {
+        let Some(over) = self.known.get(&head.session.number) else {
+            return Lateness::No;
+        };
+        if over.takes_red && head.kind.is_red() {
+            return Lateness::No;
+        }
+        let is_other = over.length.is_some_and(|length| {
+            head.end() > length || (head.kind.is_block_end() && head.end() != length)
+        });
+        if is_other {
+            Lateness::Reused
+        } else {
+            Lateness::Late
+        }
+    }
+
+    /// Sessions that are known.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+}

@@ -1,0 +1,357 @@
+//! The engine: the machine that all other files of this room are parts of.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use dhow_bundle::{Instant, Now};
+
+use super::config::{Config, LEAST_MTU, Red};
+use super::departure::Cue;
+use super::fault::{Fault, Faults};
+use super::local::Local;
+use super::numbers::Numbers;
+use super::operations::Operations;
+use super::seal::Authentication;
+use super::segment::{Party, Segment};
+use super::sessions_in::SessionsIn;
+use super::sessions_out::SessionsOut;
+use super::timer::Distance;
+use super::wire::{Envelope, Packet, Received};
+use crate::datagram::pacing::Bucket;
+use crate::datagram::{
+    Assurance, Batch, Capabilities, DatagramEvent, DatagramLink, Limit, Path, PathState,
+};
+use crate::stream::{DownReason, LinkCommand, TerminateReason};
+
+/// Events that may wait before datagrams are dropped. One more datagram may add as many as it has segments.
+pub(super) const MAX_EVENTS_WAITING: usize = 16_384;
+
+/// LTP carries octets: bundles of either version.
+const BUNDLE_VERSIONS: &[u8] = &[6, 7];
+
+/// An LTP engine's relation to one remote engine.
+///
+/// The driver tells it of datagrams and commands, takes events after each call until there are none, sends the datagrams
+/// that `poll_datagrams` gives, and tells when they have left. See [`DatagramLink`].
+#[derive(Debug)]
+pub struct Engine {
+    pub(super) local: Local,
+    phase: Phase,
+    path: Path,
+    pub(super) incoming: SessionsIn,
+    pub(super) outgoing: SessionsOut,
+    pub(super) bucket: Bucket,
+    /// When the bucket has tokens for the datagram that waits.
+    filled: Option<Instant>,
+    /// Datagrams given out.
+    pub(super) given: u64,
+    /// Of those, the ones that have left.
+    left: u64,
+    /// Link state cues (RFC 5326 5) of segments that are waited for: datagrams given that have not left.
+    pub(super) cues: VecDeque<(u64, Cue)>,
+    pub(super) scratch: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// The sessions that have begun go on, until the instant at the latest.
+    Ending(TerminateReason, Instant),
+    Down,
+}
+
+impl Engine {
+    /// An engine whose peer may be there. Values of `config` beyond their bounds are taken for these; of `seed`, which must
+    /// be hard to guess (RFC 5326 9.3), session and serial numbers follow.
+    #[must_use]
+    pub fn new(config: Config, seed: u64, now: Now) -> Self {
+        let config = config.bounded();
+        let mut events = VecDeque::new();
+        if let Some(peer) = config.peer.clone() {
+            events.push_back(DatagramEvent::Up { peer });
+        }
+        Self {
+            phase: Phase::Open,
+            path: Path::default(),
+            incoming: SessionsIn::new(config.remembered),
+            outgoing: SessionsOut::new(),
+            bucket: Bucket::new(config.rate, config.mtu, now.monotonic),
+            filled: None,
+            given: 0,
+            left: 0,
+            cues: VecDeque::new(),
+            scratch: Vec::new(),
+            local: Local {
+                size: config.mtu,
+                distance: Distance {
+                    light_time: config.light_time,
+                    margin: config.margin,
+                    deaf_since: None,
+                },
+                numbers: Numbers::new(seed),
+                operations: Operations::default(),
+                faults: Faults::default(),
+                events,
+                envelope: (config.authentication.as_ref())
+                    .map_or_else(Envelope::default, Authentication::envelope),
+                next_transfer: 0,
+                config,
+            },
+        }
+    }
+
+    /// Whether a segment is authentic, where that is asked for. Else the extension is ignored (RFC 5327 2.1).
+    fn accepts(&self, datagram: &Bytes, received: &Received) -> bool {
+        let authentication = self.local.config.authentication.as_ref();
+        authentication.is_none_or(|authentication| authentication.accepts(datagram, received))
+    }
+
+    fn handle_segment(&mut self, now: Instant, segment: Segment) {
+        let id = segment.session();
+        let (incoming, outgoing, local) = (&mut self.incoming, &mut self.outgoing, &mut self.local);
+        let originator = match segment.receiver() {
+            Party::Receiver => local.config.remote_engine,
+            Party::Sender => local.config.engine,
+        };
+        if id.originator != originator {
+            return local.faults.count(Fault::AnotherEngine);
+        }
+        match segment {
+            Segment::Data(data) => incoming.handle_data(now, local, &data),
+            Segment::Report(id, report) => outgoing.handle_report(now, local, id, &report),
+            Segment::ReportAck(id, serial) => incoming.handle_report_ack(now, local, id, serial),
+            Segment::Cancel(id, Party::Sender, reason) => incoming.handle_cancel(local, id, reason),
+            Segment::Cancel(id, Party::Receiver, reason) => {
+                outgoing.handle_cancel(now, local, id, reason);
+            }
+            Segment::CancelAck(id, Party::Sender) => outgoing.handle_cancel_ack(now, local, id),
+            Segment::CancelAck(id, Party::Receiver) => incoming.handle_cancel_ack(local, id),
+        }
+    }
+
+    fn terminate(&mut self, now: Instant, reason: TerminateReason) {
+        if self.phase == Phase::Open {
+            let end = now + self.local.config.termination_timeout;
+            self.phase = Phase::Ending(reason, end);
+            self.outgoing.end(now, &mut self.local);
+            self.local.events.push_back(DatagramEvent::Ending);
+        }
+    }
+
+    /// Transfers end whose datagrams have left, and an ending link once nothing is left to wait for.
+    fn settle(&mut self) {
+        self.outgoing.left(self.left, &mut self.local.events);
+        if let Phase::Ending(reason, _) = self.phase
+            && self.outgoing.is_idle()
+            && self.local.operations.is_empty()
+        {
+            self.close(DownReason::Terminated(reason));
+        }
+    }
+
+    fn close(&mut self, reason: DownReason) {
+        if self.phase != Phase::Down {
+            self.phase = Phase::Down;
+            self.outgoing.close(&mut self.local.events);
+            self.incoming.close(&mut self.local.events);
+            self.local.operations.clear();
+            self.cues.clear();
+            self.local.events.push_back(DatagramEvent::Down(reason));
+        }
+    }
+
+    /// Octets of the largest datagram.
+    fn mtu(&self) -> u64 {
+        let passes = self.path.mtu.unwrap_or(u64::MAX);
+        self.local.config.mtu.min(passes).max(LEAST_MTU)
+    }
+}
+
+impl DatagramLink for Engine {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            assurance: match self.local.config.red {
+                Red::All => Assurance::Acknowledged,
+                Red::None | Red::Octets(_) => Assurance::Sent,
+            },
+            transfer_mru: self.local.config.transfer_mru,
+            bundle_versions: BUNDLE_VERSIONS,
+        }
+    }
+
+    fn handle_datagrams(&mut self, now: Now, datagrams: &[Bytes]) {
+        let now = now.monotonic;
+        for datagram in datagrams {
+            if self.phase == Phase::Down {
+                return;
+            }
+            if !self.wants_datagrams() {
+                self.local.faults.count(Fault::Flooded);
+                continue;
+            }
+            // ION wakes itself by such datagrams, and at its end all that it ever talked to.
+            if **datagram == [0] {
+                continue;
+            }
+            // RFC 5326 5: a datagram must hold whole segments.
+            let mut packet = Packet::new(datagram);
+            while let Some(read) = packet.next() {
+                match read {
+                    Ok(received) if !self.accepts(datagram, &received) => {
+                        self.local.faults.count(Fault::NotAuthentic);
+                    }
+                    Ok(received) => self.handle_segment(now, received.segment),
+                    Err(fault) => self.local.faults.count(fault),
+                }
+            }
+        }
+        self.local.faults.report(now, &mut self.local.events);
+        self.settle();
+    }
+
+    fn handle_command(&mut self, now: Now, command: LinkCommand) {
+        let now = now.monotonic;
+        if self.phase == Phase::Down {
+            if let LinkCommand::Transmit { transfer, .. } = command {
+                self.local.events.push_back(DatagramEvent::Failed {
+                    transfer,
+                    refused: None,
+                    acknowledged: 0,
+                });
+            }
+            return;
+        }
+        let local = &mut self.local;
+        match command {
+            LinkCommand::Transmit { transfer, .. } if self.phase != Phase::Open => {
+                local.events.push_back(DatagramEvent::Failed {
+                    transfer,
+                    refused: None,
+                    acknowledged: 0,
+                });
+            }
+            LinkCommand::Transmit { transfer, length } => {
+                self.outgoing.transmit(now, local, transfer, length);
+            }
+            LinkCommand::Supply { transfer, octets } => {
+                self.outgoing.supply(local, transfer, octets);
+            }
+            LinkCommand::Cancel { transfer } => self.outgoing.cancel(now, local, transfer),
+            LinkCommand::Acknowledge { transfer, octets } => {
+                self.incoming.acknowledge(now, local, transfer, octets);
+            }
+            LinkCommand::Refuse { transfer, reason } => {
+                self.incoming.refuse(now, local, transfer, reason);
+            }
+            LinkCommand::Terminate { reason } => self.terminate(now, reason),
+            LinkCommand::Disconnected => self.close(DownReason::Disconnected),
+            // There is no TLS, and nothing is kept of a part of a block.
+            LinkCommand::Unverified { .. }
+            | LinkCommand::Secured { .. }
+            | LinkCommand::Insecure => {}
+        }
+        self.settle();
+    }
+
+    fn handle_left(&mut self, now: Now, datagrams: u64) {
+        self.left = self.left.saturating_add(datagrams);
+        assert!(
+            self.left <= self.given,
+            "no more datagrams leave than were given"
+        );
+        while let Some((datagram, cue)) = self.cues.front().copied()
+            && datagram <= self.left
+        {
+            self.cues.pop_front();
+            self.handle_cue(now.monotonic, cue);
+        }
+        self.settle();
+    }
+
+    fn handle_path(&mut self, now: Now, path: Path) {
+        if self.phase == Phase::Down {
+            return;
+        }
+        let now = now.monotonic;
+        self.path = path;
+        self.local.size = self.mtu();
+        self.outgoing.resize(&self.local);
+        // RFC 5326 6.5, 6.6.
+        let since = self.local.distance.deaf_since;
+        let is_deaf = path.incoming == PathState::Closed;
+        if is_deaf == since.is_some() {
+            return;
+        }
+        self.local.distance.deaf_since = is_deaf.then_some(now);
+        self.outgoing.handle_path(now, &self.local, since);
+        self.incoming.handle_path(now, &mut self.local, since);
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        let now = now.monotonic;
+        if self.phase == Phase::Down {
+            return;
+        }
+        self.outgoing.handle_timeout(now, &mut self.local);
+        self.incoming.handle_timeout(now, &mut self.local);
+        self.local.faults.report(now, &mut self.local.events);
+        if self.filled.is_some_and(|filled| filled <= now) {
+            self.filled = None;
+        }
+        self.settle();
+        if let Phase::Ending(reason, end) = self.phase
+            && end <= now
+        {
+            self.close(DownReason::Terminated(reason));
+        }
+    }
+
+    fn poll_datagrams(&mut self, now: Now, limit: Limit, out: &mut Batch) {
+        let now = now.monotonic;
+        // RFC 5326 6.4.
+        if self.phase == Phase::Down || self.path.outgoing == PathState::Closed {
+            return;
+        }
+        self.filled = None;
+        let (mut datagrams, mut octets) = (limit.datagrams, limit.octets);
+        while datagrams > 0
+            && let Some((next, size)) = self.next_datagram()
+            && (size <= octets || datagrams == limit.datagrams)
+        {
+            if let Err(filled) = self.bucket.take(now, size) {
+                self.filled = filled;
+                return;
+            }
+            self.give(now, &next, out);
+            datagrams = datagrams.saturating_sub(1);
+            octets = octets.saturating_sub(size);
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<DatagramEvent> {
+        self.local.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.phase == Phase::Down {
+            return None;
+        }
+        let filled = (self.filled).filter(|_| self.path.outgoing == PathState::Open);
+        let end = match self.phase {
+            Phase::Ending(_, end) => Some(end),
+            Phase::Open | Phase::Down => None,
+        };
+        let alarms = [self.outgoing.alarms.first(), self.incoming.alarms.first()];
+        let others = [filled, end, self.local.faults.deadline()];
+        alarms.into_iter().chain(others).flatten().min()
+    }
+
+    fn queued_octets(&self) -> u64 {
+        self.outgoing.queued_octets()
+    }
+
+    fn wants_datagrams(&self) -> bool {
+        self.local.events.len() < MAX_EVENTS_WAITING
+    }
+}

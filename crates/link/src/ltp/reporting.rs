@@ -1,0 +1,357 @@
+//! The reports of an incoming session: RFC 5326 6.8, 6.11 and 6.14.
+//!
+//! Claims are binding (6.22), and a crash takes all that is not durable. So the report that makes the claims of a red block
+//! complete waits until the node said that the block is durable; until then the sender keeps it. Reports before that claim
+//! all that has come: the octets between gaps are worth nothing to a node yet, and need not be sent again.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use dhow_bundle::Instant;
+
+use super::config::Config;
+use super::fault::Fault;
+use super::local::Local;
+use super::operations::Operation;
+use super::reception::Reception;
+use super::report::{Answer, reports};
+use super::segment::{DataHead, Reason, Report, Serials};
+use super::timer::{Again, Awaited};
+use crate::datagram::span::Spans;
+
+/// Ranges of serial numbers that are known of a session: reports and checkpoints are lost, but not hundreds of runs of them.
+pub(super) const MAX_SERIAL_RANGES: usize = 256;
+
+/// Reports whose lower bounds are known, for those that follow them. Of others the scope begins at zero.
+const MAX_SCOPES: usize = 1_024;
+
+/// The reports of a session: asked for, unasked, held back, and acknowledged.
+#[derive(Debug)]
+pub(super) struct Reporting {
+    /// Reports that wait for their acknowledgment. RFC 5326 3.2.2: the serial number of one that is sent again must be the
+    /// one that it had.
+    reports: BTreeMap<u64, Issued>,
+    /// Answers that wait until all is durable.
+    held: VecDeque<Answer>,
+    /// Claims that were acknowledged.
+    told: Spans,
+    /// Checkpoints that were answered.
+    answered: Spans,
+    /// Lower bounds of reports, the first of which has the number `first_scope`.
+    scopes: VecDeque<u64>,
+    first_scope: u64,
+    next_serial: u64,
+    /// Reports in all.
+    issued: u32,
+    /// The upper bound of the last primary report. RFC 5326 6.11: the first must begin at zero.
+    primary_upper: u64,
+    /// A report told of a gap: the path loses segments.
+    has_lost: bool,
+    /// When a gap is to be reported unasked.
+    gap_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Issued {
+    report: Report,
+    awaited: Awaited,
+}
+
+impl Reporting {
+    pub(super) fn new(first_serial: u64) -> Self {
+        Self {
+            reports: BTreeMap::new(),
+            held: VecDeque::new(),
+            told: Spans::default(),
+            answered: Spans::default(),
+            scopes: VecDeque::new(),
+            first_scope: first_serial,
+            next_serial: first_serial,
+            issued: 0,
+            primary_upper: 0,
+            has_lost: false,
+            gap_at: None,
+        }
+    }
+
+    /// The sender knows that so many octets from the start are here.
+    pub(super) fn has_told(&self, octets: u64) -> bool {
+        self.told.has_all(0, octets)
+    }
+
+    /// No report waits for anything.
+    pub(super) fn is_idle(&self) -> bool {
+        self.reports.is_empty() && self.held.is_empty()
+    }
+
+    /// RFC 5326 6.11, or 6.8 where the checkpoint was answered before.
+    ///
+    /// # Errors
+    /// The session is to be cancelled.
+    pub(super) fn handle_checkpoint(
+        &mut self,
+        now: Instant,
+        local: &mut Local,
+        of: &Reception,
+        head: &DataHead,
+        serials: Serials,
+    ) -> Result<(), Reason> {
+        let checkpoint = serials.checkpoint;
+        let behind = checkpoint.saturating_add(1);
+        if self.answered.has_all(checkpoint, behind) {
+            return self.repeat(now, local, of.id.number, checkpoint);
+        }
+        if self.answered.len() >= MAX_SERIAL_RANGES && !self.answered.touches(checkpoint, behind) {
+            local.faults.count(Fault::Serials);
+            return Ok(());
+        }
+        let upper = head.end();
+        let is_primary = serials.report == 0;
+        if !is_primary && self.issued == 0 {
+            // RFC 5326 6.22: this engine has claimed octets that it no longer has.
+            local.faults.count(Fault::StateLost);
+            return Err(Reason::SystemCancelled);
+        }
+        let lower = if is_primary {
+            self.primary_upper
+        } else {
+            // The lower bound of the report that the checkpoint answers.
+            let at = serials.report.checked_sub(self.first_scope);
+            let at = at.and_then(|at| usize::try_from(at).ok());
+            at.and_then(|at| self.scopes.get(at)).copied().unwrap_or(0)
+        };
+        // RFC 5326 6.11: a report must not be issued whose scope is empty. A checkpoint that came late lies below what was
+        // reported; its scope begins at zero, as any may.
+        // So does one in which nothing has come: a report must have a claim.
+        let has_claims = of.received.within(lower, upper).next().is_some();
+        let lower = if has_claims { lower } else { 0 };
+        let answer = Answer {
+            checkpoint,
+            lower,
+            upper,
+        };
+        if of.withholds() {
+            if self.held.len() >= local.config.reports_under_way {
+                local.faults.count(Fault::TooManyReports);
+                return Ok(());
+            }
+            self.held.push_back(answer);
+        } else if !self.issue(local, of, answer)? {
+            return Ok(());
+        }
+        self.answered.insert(checkpoint, behind);
+        if is_primary {
+            self.primary_upper = self.primary_upper.max(upper);
+        }
+        Ok(())
+    }
+
+    /// Report; false when nothing can be reported now.
+    fn issue(
+        &mut self,
+        local: &mut Local,
+        of: &Reception,
+        mut answer: Answer,
+    ) -> Result<bool, Reason> {
+        if self.issued >= local.config.reports {
+            return Err(Reason::RetransmissionLimit);
+        }
+        // RFC 5326 6.11: a report may tell of more than it is asked for. A red part that is there is one claim, by which a
+        // sender knows that nothing is missing without any other report.
+        if let Some(red) = of.whole_red() {
+            (answer.lower, answer.upper) = (0, red);
+        }
+        let serial = self.next_serial;
+        let segments = reports(of.id, &of.received, answer, serial, local.room());
+        if segments.is_empty() {
+            return Ok(false);
+        }
+        let under_way = self.reports.len().saturating_add(segments.len());
+        if under_way > local.config.reports_under_way && !self.reports.is_empty() {
+            local.faults.count(Fault::TooManyReports);
+            return Ok(false);
+        }
+        let red = of.parts.red_upper.min(answer.upper);
+        self.has_lost |= !of.received.has_all(answer.lower, red);
+        let copies = if self.has_lost && local.config.doubling > 0 {
+            2
+        } else {
+            1
+        };
+        for report in segments {
+            // RFC 5326 3.2.2: the next serial number must be greater by one.
+            self.next_serial = report.serial.saturating_add(1);
+            self.issued = self.issued.saturating_add(1);
+            self.scopes.push_back(report.lower);
+            if self.scopes.len() > MAX_SCOPES {
+                self.scopes.pop_front();
+                self.first_scope = self.first_scope.saturating_add(1);
+            }
+            for _ in 0..copies {
+                local.operate(Operation::Report(of.id.number, report.serial));
+            }
+            let awaited = Awaited::new();
+            self.reports
+                .insert(report.serial, Issued { report, awaited });
+        }
+        Ok(true)
+    }
+
+    /// A checkpoint came again: its reports leave again, but for those that are on their way, and those that were
+    /// acknowledged, which the sender has (RFC 5326 6.8).
+    fn repeat(
+        &mut self,
+        now: Instant,
+        local: &mut Local,
+        number: u64,
+        checkpoint: u64,
+    ) -> Result<(), Reason> {
+        for (serial, issued) in &mut self.reports {
+            let is_young = issued.awaited.is_young(now, local.config.reordering);
+            if issued.report.checkpoint != checkpoint || is_young {
+                continue;
+            }
+            match issued.awaited.again(local.config.transmissions) {
+                Again::Queue => local.operate(Operation::Report(number, *serial)),
+                Again::OnItsWay => {}
+                Again::Exceeded => return Err(Reason::RetransmissionLimit),
+            }
+        }
+        Ok(())
+    }
+
+    /// Octets below the end of the red part are missing of which no report has told, and the end of the red part has not
+    /// come, which would bring a report by itself: tell soon (RFC 5326 6.11).
+    pub(super) fn look_for_gap(&mut self, now: Instant, config: &Config, of: &Reception) {
+        if !self.has_news(of) {
+            self.gap_at = None;
+        } else if self.gap_at.is_none() {
+            self.gap_at = Some(now + config.reordering);
+        }
+    }
+
+    fn has_news(&self, of: &Reception) -> bool {
+        of.parts.red_end.is_none()
+            && self.primary_upper < of.parts.red_upper
+            && !of.received.has_all(self.primary_upper, of.parts.red_upper)
+    }
+
+    /// Report a gap unasked, unless many reports were made: those that are asked for come first.
+    fn report_gap(&mut self, local: &mut Local, of: &Reception) -> Result<(), Reason> {
+        let answer = Answer {
+            // RFC 5326 3.2.2: it must be zero where no checkpoint asked.
+            checkpoint: 0,
+            lower: self.primary_upper,
+            // RFC 5326 6.11: the upper bound must be the greatest of all red segments.
+            upper: of.parts.red_upper,
+        };
+        let has_room = self.reports.len() < local.config.reports_under_way
+            && self.issued < local.config.reports / 2;
+        if has_room && self.issue(local, of, answer)? {
+            self.primary_upper = answer.upper;
+        }
+        Ok(())
+    }
+
+    /// Octets have become durable, or there is room for another report: answers that were held back may leave.
+    ///
+    /// # Errors
+    /// The session is to be cancelled.
+    pub(super) fn release(&mut self, local: &mut Local, of: &Reception) -> Result<(), Reason> {
+        while !of.withholds()
+            && let Some(answer) = self.held.pop_front()
+        {
+            if !self.issue(local, of, answer)? {
+                self.held.push_front(answer);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A report was acknowledged (RFC 5326 6.14).
+    ///
+    /// # Errors
+    /// The session is to be cancelled.
+    pub(super) fn handle_ack(
+        &mut self,
+        now: Instant,
+        local: &mut Local,
+        of: &Reception,
+        serial: u64,
+    ) -> Result<(), Reason> {
+        if let Some(issued) = self.reports.remove(&serial) {
+            for (start, end) in issued.report.claims {
+                self.told.add(start, end);
+            }
+            // There is room for another report.
+            self.look_for_gap(now, &local.config, of);
+        }
+        self.release(local, of)
+    }
+
+    /// Time has passed (RFC 5326 6.8).
+    ///
+    /// # Errors
+    /// The session is to be cancelled.
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        local: &mut Local,
+        of: &Reception,
+    ) -> Result<(), Reason> {
+        for (serial, issued) in &mut self.reports {
+            if !issued.awaited.is_over(now) {
+                continue;
+            }
+            match issued.awaited.again(local.config.transmissions) {
+                Again::Queue => local.operate(Operation::Report(of.id.number, *serial)),
+                Again::OnItsWay => {}
+                Again::Exceeded => return Err(Reason::RetransmissionLimit),
+            }
+        }
+        if self.gap_at.is_some_and(|at| at <= now) {
+            self.gap_at = None;
+            if self.has_news(of) {
+                return self.report_gap(local, of);
+            }
+        }
+        Ok(())
+    }
+
+    /// When something is to be done, while nothing else happens.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let reports = self.reports.values();
+        let reports = reports.filter_map(|issued| issued.awaited.deadline());
+        reports.chain(self.gap_at).min()
+    }
+
+    /// The peer ceases transmission.
+    pub(super) fn suspend(&mut self, now: Instant) {
+        let reports = self.reports.values_mut();
+        reports.for_each(|issued| issued.awaited.suspend(now));
+    }
+
+    /// The peer transmits again.
+    pub(super) fn resume(&mut self, now: Instant) {
+        let reports = self.reports.values_mut();
+        reports.for_each(|issued| issued.awaited.resume(now));
+    }
+
+    /// A report that is to be sent.
+    pub(super) fn report(&self, serial: u64) -> Option<&Report> {
+        self.reports.get(&serial).map(|issued| &issued.report)
+    }
+
+    /// The wait for a report's acknowledgment.
+    pub(super) fn awaited(&mut self, serial: u64) -> Option<&mut Awaited> {
+        let issued = self.reports.get_mut(&serial);
+        issued.map(|issued| &mut issued.awaited)
+    }
+
+    /// RFC 5326 6.19: nothing is sent or waited for any more.
+    pub(super) fn clear(&mut self) {
+        self.reports.clear();
+        self.held.clear();
+        self.gap_at = None;
+    }
+}

@@ -1,0 +1,115 @@
+//! LTP authentication: RFC 5327 2.1. The mathematics is a driver's.
+//!
+//! A segment's octets may lie in the store when an engine gives it out, so a driver writes the last of them, the
+//! authentication value: it computes the value of the datagram, which is one segment, and appends it. Values that come are
+//! verified by the same trait, of segments as a whole.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Debug;
+
+use bytes::Bytes;
+use dhow_bundle::v6::sdnv;
+
+use super::wire::{AUTHENTICATION, Envelope, Received};
+
+/// Octets of an authentication value of either ciphersuite: HMAC-SHA1-80.
+pub const VALUE_OCTETS: usize = 10;
+
+/// Octets of a key ID that is sent, at most: every segment has it.
+pub const MAX_KEY_ID_OCTETS: usize = 16;
+
+/// A ciphersuite (RFC 5327 2.1). RSA-SHA256 (1) is not supported: its values are as long as a small segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ciphersuite {
+    /// 0: HMAC-SHA1-80 with a key that both engines have.
+    HmacSha1,
+    /// 255: HMAC-SHA1-80 with the key that the standard prints: a strong checksum, and no proof of anything.
+    Null,
+}
+
+impl Ciphersuite {
+    const fn code(self) -> u8 {
+        match self {
+            Self::HmacSha1 => 0,
+            Self::Null => 255,
+        }
+    }
+
+    const fn of(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::HmacSha1),
+            255 => Some(Self::Null),
+            _ => None,
+        }
+    }
+}
+
+/// The keys of a driver.
+pub trait Seal: Debug + Send + Sync {
+    /// The authentication value of a segment: `octets` are all of it but the value. `None` when there is no such key.
+    fn value(&self, suite: Ciphersuite, key_id: &[u8], octets: &[u8])
+    -> Option<[u8; VALUE_OCTETS]>;
+}
+
+/// The authentication of an engine's segments, both ways: segments of the peer without a good value are dropped.
+#[derive(Clone, Debug)]
+pub struct Authentication {
+    /// The ciphersuite of segments sent, and of those received that do not name one.
+    pub suite: Ciphersuite,
+    /// The key ID, raw octets, of which [`MAX_KEY_ID_OCTETS`] count; empty for none.
+    pub key_id: Vec<u8>,
+    /// The keys.
+    pub seal: Arc<dyn Seal>,
+}
+
+impl Authentication {
+    /// The extensions of a segment, but for the value. RFC 5327 2.1: the header extension must be in the first segment of a
+    /// session, and where that is sent again; here all have it.
+    pub(super) fn envelope(&self) -> Envelope {
+        let mut header = alloc::vec![AUTHENTICATION];
+        let length = self.key_id.len().saturating_add(1);
+        sdnv::write(&mut header, u64::try_from(length).unwrap_or(u64::MAX));
+        header.push(self.suite.code());
+        header.extend_from_slice(&self.key_id);
+        let octets = u64::try_from(VALUE_OCTETS).unwrap_or(u64::MAX);
+        let mut trailer = alloc::vec![AUTHENTICATION];
+        sdnv::write(&mut trailer, octets);
+        Envelope {
+            counts: 0x11,
+            header,
+            trailer,
+            pending: octets,
+        }
+    }
+
+    /// RFC 5327 2.1: a segment must be taken when one of its values is right.
+    pub(super) fn accepts(&self, datagram: &Bytes, received: &Received) -> bool {
+        let named = (received.header.iter()).filter(|extension| extension.tag == AUTHENTICATION);
+        let mut keys: Vec<(Option<Ciphersuite>, &[u8])> = named
+            .filter_map(|extension| extension.value.split_first())
+            .map(|(code, key_id)| (Ciphersuite::of(*code), key_id))
+            .collect();
+        if keys.is_empty() {
+            keys.push((Some(self.suite), &self.key_id));
+        }
+        let values = received.trailer.iter();
+        let mut values = values.filter(|extension| extension.tag == AUTHENTICATION);
+        values.any(|extension| {
+            let octets = datagram.get(received.octets.start..extension.at);
+            keys.iter().any(|(suite, key_id)| {
+                let right = suite.zip(octets);
+                let right =
+                    right.and_then(|(suite, octets)| self.seal.value(suite, key_id, octets));
+                right.is_some_and(|right| is_equal(&right, &extension.value))
+            })
+        })
+    }
+}
+
+/// Whether octets are equal, in a time that says nothing of where they differ.
+fn is_equal(right: &[u8], value: &[u8]) -> bool {
+    let pairs = right.iter().zip(value);
+    let differing = pairs.fold(0, |differing, (right, octet)| differing | (right ^ octet));
+    right.len() == value.len() && differing == 0
+}

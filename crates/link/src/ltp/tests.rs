@@ -1,0 +1,17 @@
+//! Segments and engines: against recordings, against each other, and against a judge.
+#![allow(
+    clippy::as_conversions,
+    reason = "test lengths are small, and truncation is meant"
+)]
+
+mod capture;
+mod channel;
+mod corpus;
+mod goodput;
+mod incoming;
+mod outgoing;
+mod referee;
+mod script;
+mod seal;
+mod wire;
+mod world;

@@ -1,0 +1,418 @@
+//! Sessions in which the engine receives.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::super::Config;
+use super::super::segment::*;
+use super::script::{SECOND, Script, all, config, data, theirs};
+use crate::datagram::{DatagramLink, PathState};
+use crate::stream::RefuseReason;
+
+use DataKind::{BlockGreenEnd, BlockRedEnd, Green, Red, RedCheckpoint, RedEnd};
+
+/// The serial number of the only report that leaves now.
+fn serial(script: &mut Script) -> u64 {
+    match script.sent().as_slice() {
+        [Segment::Report(_, report)] => report.serial,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// RFC 5326 6.9, 6.11: the report of a whole red part waits for the node's disk, and the session ends with its
+/// acknowledgment (6.14).
+#[test]
+fn a_block_is_reported_once_it_is_durable() {
+    let mut script = Script::new(config());
+    script.receive(&[
+        data(1, Red, 0..100, (0, 0)),
+        data(1, BlockRedEnd, 100..150, (7, 0)),
+    ]);
+    assert_eq!(
+        script.told(),
+        [
+            "piece of 0: 0+100 of None",
+            "piece of 0: 100+50 of Some(150)",
+            "complete 0: 150"
+        ]
+    );
+    script.acknowledge(0, 149);
+    assert_eq!(
+        all(&script
+            .pass(5 * SECOND)
+            .into_iter()
+            .map(|(_, segment)| segment)
+            .collect::<Vec<_>>()),
+        [""; 0]
+    );
+    script.acknowledge(0, 150);
+    let sent = script.sent();
+    assert_eq!(all(&sent), ["report for 7 of 0..150: [(0, 150)]"]);
+    let Segment::Report(_, report) = &sent[0] else {
+        unreachable!()
+    };
+    script.receive(&[Segment::ReportAck(theirs(1), report.serial)]);
+    assert_eq!(script.engine.incoming.held(), (0, 0, 1));
+    assert_eq!(script.engine.poll_timeout(), None);
+}
+
+/// RFC 5326 6.8, 6.3: a report without answer is sent again as it was, until the limit: then the session is cancelled, and
+/// so is the wait for that (6.16).
+#[test]
+fn a_report_is_sent_again_until_the_limit() {
+    let mut script = Script::new(config());
+    script.receive(&[data(1, RedCheckpoint, 50..150, (7, 0))]);
+    let sent = script.pass(60 * SECOND);
+    let report = "report for 7 of 0..150: [(50, 150)]";
+    let times: Vec<_> = sent
+        .iter()
+        .map(|(at, segment)| (*at, super::script::short(segment)))
+        .collect();
+    let cancel = "cancel by Receiver: RetransmissionLimit";
+    let expected = [
+        (0, report),
+        (0, report),
+        (21, report),
+        (42, report),
+        (63, cancel),
+        (84, cancel),
+        (105, cancel),
+    ];
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(at, text)| (*at, (*text).into()))
+        .collect::<Vec<(u64, alloc::string::String)>>();
+    assert_eq!(times, expected);
+    let serials: Vec<_> = sent
+        .iter()
+        .filter_map(|(_, segment)| match segment {
+            Segment::Report(_, report) => Some(report.serial),
+            _ => None,
+        })
+        .collect();
+    assert!(serials.iter().all(|serial| *serial == serials[0]));
+    assert!(script.told().contains(&"abandoned 0: None".into()));
+    assert_eq!(script.engine.incoming.held(), (0, 0, 1));
+}
+
+/// RFC 5326 6.8 b: a checkpoint that comes again is answered by the same report, and not when that was acknowledged.
+#[test]
+fn a_checkpoint_that_comes_again_is_answered_again() {
+    let mut script = Script::new(Config {
+        doubling: 0,
+        ..config()
+    });
+    let checkpoint = data(1, RedCheckpoint, 50..150, (7, 0));
+    script.receive(core::slice::from_ref(&checkpoint));
+    let first = serial(&mut script);
+    script.pass(SECOND);
+    script.receive(core::slice::from_ref(&checkpoint));
+    assert_eq!(serial(&mut script), first);
+    // The network doubled it.
+    script.receive(core::slice::from_ref(&checkpoint));
+    assert_eq!(script.sent(), []);
+    script.receive(&[Segment::ReportAck(theirs(1), first), checkpoint]);
+    assert_eq!(script.sent(), []);
+}
+
+/// RFC 5326 6.11: scopes. A primary report begins where the last ended, a secondary one where the report began that it
+/// answers; a checkpoint that came too late for that, and would have none, is answered from zero.
+#[test]
+fn scopes_follow_each_other() {
+    let mut script = Script::new(Config {
+        doubling: 0,
+        ..config()
+    });
+    script.receive(&[
+        data(1, Red, 0..10, (0, 0)),
+        data(1, RedCheckpoint, 20..30, (7, 0)),
+    ]);
+    let sent = script.sent();
+    assert_eq!(all(&sent), ["report for 7 of 0..30: [(0, 10), (20, 30)]"]);
+    let Segment::Report(_, first) = &sent[0] else {
+        unreachable!()
+    };
+    script.receive(&[
+        Segment::ReportAck(theirs(1), first.serial),
+        data(1, RedCheckpoint, 50..60, (9, 0)),
+    ]);
+    let sent = script.sent();
+    assert_eq!(all(&sent), ["report for 9 of 30..60: [(50, 60)]"]);
+    let Segment::Report(_, second) = &sent[0] else {
+        unreachable!()
+    };
+    assert_eq!(second.serial, first.serial + 1);
+    script.receive(&[data(1, RedCheckpoint, 32..40, (10, second.serial))]);
+    assert_eq!(all(&script.sent()), ["report for 10 of 30..40: [(32, 40)]"]);
+    script.receive(&[data(1, RedCheckpoint, 38..45, (8, 0))]);
+    assert_eq!(
+        all(&script.sent()),
+        ["report for 8 of 0..45: [(0, 10), (20, 30), (32, 45)]"]
+    );
+}
+
+/// RFC 5326 6.11 b: a gap is reported unasked when it stays, from the end of the last report; not once the end of the red
+/// part came.
+#[test]
+fn a_gap_that_stays_is_reported_unasked() {
+    let mut script = Script::new(Config {
+        doubling: 0,
+        ..config()
+    });
+    script.receive(&[data(1, Red, 0..10, (0, 0)), data(1, Red, 20..30, (0, 0))]);
+    script.now += 10_000;
+    script.receive(&[data(1, Red, 10..20, (0, 0)), data(1, Red, 40..50, (0, 0))]);
+    assert_eq!(script.sent(), []);
+    let sent: Vec<_> = script
+        .pass(SECOND / 2)
+        .into_iter()
+        .map(|(_, segment)| segment)
+        .collect();
+    assert_eq!(all(&sent), ["report for 0 of 0..50: [(0, 30), (40, 50)]"]);
+    script.receive(&[data(1, Red, 55..60, (0, 0))]);
+    let sent: Vec<_> = script
+        .pass(SECOND / 2)
+        .into_iter()
+        .map(|(_, segment)| segment)
+        .collect();
+    assert_eq!(all(&sent), ["report for 0 of 50..60: [(55, 60)]"]);
+    script.receive(&[
+        data(1, Red, 65..70, (0, 0)),
+        data(1, BlockRedEnd, 70..80, (4, 0)),
+    ]);
+    let sent: Vec<_> = script
+        .pass(SECOND / 2)
+        .into_iter()
+        .map(|(_, segment)| segment)
+        .collect();
+    assert_eq!(all(&sent), ["report for 4 of 60..80: [(65, 80)]"]);
+}
+
+/// RFC 5326 6: a client service that is not here.
+#[test]
+fn a_service_that_does_not_exist_is_unreachable() {
+    for kind in [Red, Green] {
+        let mut script = Script::new(config());
+        let Segment::Data(mut of_other) = data(1, kind, 0..10, (0, 0)) else {
+            unreachable!()
+        };
+        of_other.head.service = 5;
+        script.receive(&[Segment::Data(of_other)]);
+        assert_eq!(all(&script.sent()), ["cancel by Receiver: Unreachable"]);
+        assert_eq!(
+            script.told(),
+            ["1 x a segment is for an unknown client service (6)"]
+        );
+        script.receive(&[Segment::CancelAck(theirs(1), Party::Receiver)]);
+        assert_eq!(script.engine.incoming.held(), (0, 0, 1));
+    }
+}
+
+/// RFC 5326 6.21: red behind green, and green before red.
+#[test]
+fn miscolored_segments_cancel_their_session() {
+    let cases = [
+        [data(1, Green, 50..60, (0, 0)), data(1, Red, 60..70, (0, 0))],
+        [data(1, Red, 60..70, (0, 0)), data(1, Green, 50..60, (0, 0))],
+        [
+            data(1, RedEnd, 60..70, (3, 0)),
+            data(1, Green, 65..75, (0, 0)),
+        ],
+    ];
+    for case in cases {
+        let mut script = Script::new(config());
+        script.receive(&case);
+        let sent = all(&script.sent());
+        assert_eq!(sent.last().unwrap(), "cancel by Receiver: Miscolored");
+        let told = script.told();
+        assert!(
+            told.contains(&"abandoned 0: Some(Retransmit)".into()),
+            "{told:?}"
+        );
+        // Nothing more of it is taken.
+        script.receive(&case);
+        assert_eq!(script.sent(), []);
+        script.receive(&[Segment::CancelAck(theirs(1), Party::Receiver)]);
+        script.receive(&case);
+        assert_eq!(
+            (script.sent(), script.engine.incoming.held()),
+            (vec![], (0, 0, 1))
+        );
+    }
+}
+
+/// RFC 5326 6.17: a cancellation is acknowledged each time, of sessions that nobody knows too, and opens none.
+#[test]
+fn cancellations_of_the_sender_are_acknowledged() {
+    let mut script = Script::new(config());
+    script.receive(&[data(1, Red, 0..10, (0, 0))]);
+    for number in [1, 1, 2] {
+        script.receive(&[Segment::Cancel(
+            theirs(number),
+            Party::Sender,
+            Reason::SystemCancelled,
+        )]);
+        assert_eq!(all(&script.sent()), ["ack of cancel by Sender"]);
+    }
+    assert_eq!(
+        script.told(),
+        ["piece of 0: 0+10 of None", "abandoned 0: Some(NoResources)"]
+    );
+    script.receive(&[data(1, Red, 10..20, (0, 0)), data(2, Red, 0..10, (0, 0))]);
+    assert_eq!(script.told(), [""; 0]);
+}
+
+/// A node that has no room cancels; one that has the bundle already lets the sender come to its end.
+#[test]
+fn refusals_cancel_or_go_on_in_silence() {
+    let mut script = Script::new(config());
+    script.receive(&[data(1, Red, 0..10, (0, 0)), data(2, Red, 0..10, (0, 0))]);
+    script.refuse(0, RefuseReason::NoResources);
+    assert_eq!(all(&script.sent()), ["cancel by Receiver: SystemCancelled"]);
+    script.refuse(1, RefuseReason::Completed);
+    assert_eq!(
+        script.told(),
+        ["piece of 0: 0+10 of None", "piece of 1: 0+10 of None"]
+    );
+    script.receive(&[
+        data(1, Red, 10..20, (0, 0)),
+        data(2, BlockRedEnd, 10..30, (4, 0)),
+    ]);
+    assert_eq!(all(&script.sent()), ["report for 4 of 0..30: [(0, 30)]"]);
+    assert_eq!(script.told(), [""; 0]);
+}
+
+/// RFC 5326 6.20: late segments open no session, and a number that was used for another block is a fault.
+#[test]
+fn a_session_that_is_over_is_not_opened_again() {
+    let mut script = Script::new(config());
+    let block = [
+        data(1, Green, 0..10, (0, 0)),
+        data(1, BlockGreenEnd, 10..20, (0, 0)),
+    ];
+    script.receive(&block);
+    assert_eq!(script.told().last().unwrap(), "complete 0: 20");
+    script.receive(&block);
+    assert_eq!(script.told(), [""; 0]);
+    script.receive(&[data(1, BlockGreenEnd, 10..30, (0, 0))]);
+    assert_eq!(
+        script.told(),
+        ["1 x a segment is of a session that is over (6.20)"]
+    );
+}
+
+/// Bounds of sessions, gaps and octets behind gaps; flags of segments whose octets have no room count.
+#[test]
+fn what_comes_is_bounded() {
+    let mut script = Script::new(Config {
+        sessions: 2,
+        gaps: 3,
+        reassembly_octets: 100,
+        doubling: 0,
+        ..config()
+    });
+    script.receive(&[
+        data(1, Red, 0..5, (0, 0)),
+        data(2, Red, 0..5, (0, 0)),
+        data(3, Red, 0..5, (0, 0)),
+    ]);
+    script.receive(&[
+        data(1, Red, 10..15, (0, 0)),
+        data(1, Red, 20..25, (0, 0)),
+        data(1, Red, 30..35, (0, 0)),
+    ]);
+    script.receive(&[
+        data(2, RedCheckpoint, 10..110, (4, 0)),
+        data(1, Red, 5..10, (0, 0)),
+        data(1, Red, 30..35, (0, 0)),
+    ]);
+    assert_eq!(all(&script.sent()), ["report for 4 of 0..110: [(0, 5)]"]);
+    let told = script.pass(2 * SECOND).len()
+        + script
+            .told()
+            .iter()
+            .filter(|told| told.contains(" x "))
+            .count();
+    assert!(
+        told >= 3,
+        "too many sessions, too many gaps, and octets behind them"
+    );
+    assert_eq!(script.engine.incoming.held().1, 10);
+}
+
+/// A flood of checkpoints is answered as far as their reports are acknowledged.
+#[test]
+fn reports_under_way_are_bounded() {
+    let mut script = Script::new(Config {
+        reports_under_way: 4,
+        doubling: 0,
+        ..config()
+    });
+    for serial in 1..100 {
+        script.receive(&[data(1, RedCheckpoint, 0..serial, (serial, 0))]);
+    }
+    assert_eq!(script.sent().len(), 4);
+    assert!(
+        script
+            .told()
+            .iter()
+            .any(|told| told.contains("too many reports wait"))
+    );
+}
+
+/// RFC 5326 6.11: too many reports in one session.
+#[test]
+fn reports_of_a_session_are_limited() {
+    let mut script = Script::new(Config {
+        reports: 3,
+        doubling: 0,
+        ..config()
+    });
+    for serial in 1..10 {
+        script.receive(&[data(1, RedCheckpoint, 0..serial, (serial, 0))]);
+        for segment in script.sent() {
+            if let Segment::Report(id, report) = segment {
+                script.receive(&[Segment::ReportAck(id, report.serial)]);
+            } else {
+                assert_eq!(all(&[segment]), ["cancel by Receiver: RetransmissionLimit"]);
+                assert_eq!(serial, 4);
+            }
+        }
+    }
+    assert!(
+        script
+            .told()
+            .contains(&"abandoned 0: Some(Retransmit)".into())
+    );
+}
+
+/// A session in which nothing comes is cancelled, but not for the time that nothing can come (RFC 5326 6.5).
+#[test]
+fn a_silent_session_is_cancelled() {
+    let mut script = Script::new(config());
+    script.receive(&[data(1, Red, 0..10, (0, 0))]);
+    script.pass(100 * SECOND);
+    script.path(PathState::Open, PathState::Closed);
+    assert_eq!(script.pass(5_000 * SECOND), []);
+    script.path(PathState::Open, PathState::Open);
+    assert_eq!(script.pass(499 * SECOND), []);
+    let sent: Vec<_> = script
+        .pass(2 * SECOND)
+        .into_iter()
+        .map(|(_, segment)| segment)
+        .collect();
+    assert_eq!(all(&sent), ["cancel by Receiver: SystemCancelled"]);
+}
+
+/// A green part of which octets were lost is given up without a word.
+#[test]
+fn a_green_block_with_a_gap_is_abandoned() {
+    let mut script = Script::new(config());
+    script.receive(&[
+        data(1, Green, 0..10, (0, 0)),
+        data(1, BlockGreenEnd, 20..30, (0, 0)),
+    ]);
+    assert_eq!(script.pass(11 * SECOND), []);
+    assert_eq!(script.told().last().unwrap(), "abandoned 0: None");
+    assert_eq!(script.engine.incoming.held(), (0, 0, 1));
+}

@@ -1,0 +1,246 @@
+//! Countdowns to the peer's answers: RFC 5326 6.2 to 6.6 and 6.15; and the session whose time comes next.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
+
+use dhow_bundle::Instant;
+
+/// The distance to the peer, and whether the peer transmits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Distance {
+    /// One-way light time.
+    pub(super) light_time: Duration,
+    /// Additional anticipated latency (RFC 5326 6.5).
+    pub(super) margin: Duration,
+    /// Since when nothing can come from the peer.
+    pub(super) deaf_since: Option<Instant>,
+}
+
+/// A countdown to the time at which an answer is expected.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Countdown {
+    /// When the peer answers at the latest: nominal remote engine acknowledge transmission time (RFC 5326 6.5).
+    nominal: Instant,
+    due: Instant,
+    is_suspended: bool,
+}
+
+impl Countdown {
+    /// A segment has left, and its answer is on its way back after the light time and the margin. Octets that left before
+    /// it take `backlog` on the path.
+    pub(super) fn start(now: Instant, distance: &Distance, backlog: Duration) -> Self {
+        let nominal = now + backlog + distance.light_time + distance.margin;
+        Self {
+            nominal,
+            due: nominal + distance.light_time,
+            // RFC 5326 6.2, 6.3, 6.15: suspended at once when the peer has ceased transmission.
+            is_suspended: distance.deaf_since.is_some(),
+        }
+    }
+
+    /// The peer ceases transmission (RFC 5326 6.5). An answer that is on its way already still comes.
+    pub(super) fn suspend(&mut self, now: Instant) {
+        self.is_suspended |= self.nominal >= now;
+    }
+
+    /// The peer transmits again (RFC 5326 6.6): the answer is later by the time that it could not leave.
+    pub(super) fn resume(&mut self, now: Instant) {
+        if core::mem::take(&mut self.is_suspended) {
+            self.due = self.due + now.since(self.nominal);
+        }
+    }
+
+    /// When the answer is overdue; `None` while the countdown is suspended.
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        if self.is_suspended {
+            None
+        } else {
+            Some(self.due)
+        }
+    }
+}
+
+/// A segment that is to be acknowledged: a checkpoint, a report or a cancellation.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    /// Times that it was queued.
+    times: u32,
+    is_queued: bool,
+    /// When it last left.
+    left: Option<Instant>,
+    countdown: Option<Countdown>,
+}
+
+/// The outcome of a wish to send a segment again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// It is to be queued.
+    Queue,
+    /// It is on its way out already.
+    OnItsWay,
+    /// It was sent too often.
+    Exceeded,
+}
+
+impl Awaited {
+    /// It is queued for the first time.
+    pub(super) const fn new() -> Self {
+        Self {
+            times: 1,
+            is_queued: true,
+            left: None,
+            countdown: None,
+        }
+    }
+
+    /// Send it again, unless it was queued `most` times.
+    pub(super) fn again(&mut self, most: u32) -> Again {
+        if self.is_queued {
+            return Again::OnItsWay;
+        }
+        if self.times >= most {
+            return Again::Exceeded;
+        }
+        self.times = self.times.saturating_add(1);
+        (self.is_queued, self.countdown) = (true, None);
+        Again::Queue
+    }
+
+    /// Send a copy right behind it, which counts as no further time.
+    pub(super) const fn copy(&mut self) {
+        self.is_queued = true;
+    }
+
+    /// It was given to the driver.
+    pub(super) const fn given(&mut self) {
+        self.is_queued = false;
+    }
+
+    /// It left.
+    pub(super) fn has_left(&mut self, now: Instant, distance: &Distance, backlog: Duration) {
+        self.left = Some(now);
+        if !self.is_queued {
+            self.countdown = Some(Countdown::start(now, distance, backlog));
+        }
+    }
+
+    /// It is queued, has not left, or left less than `time` ago.
+    pub(super) fn is_young(&self, now: Instant, time: Duration) -> bool {
+        self.is_queued || self.left.is_none_or(|left| now.since(left) < time)
+    }
+
+    pub(super) fn suspend(&mut self, now: Instant) {
+        if let Some(countdown) = &mut self.countdown {
+            countdown.suspend(now);
+        }
+    }
+
+    pub(super) fn resume(&mut self, now: Instant) {
+        if let Some(countdown) = &mut self.countdown {
+            countdown.resume(now);
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.countdown.as_ref().and_then(Countdown::deadline)
+    }
+
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.deadline().is_some_and(|due| due <= now)
+    }
+}
+
+/// The next instant of each session, by number: as many entries as there are sessions at most.
+#[derive(Debug, Default)]
+pub(super) struct Alarms {
+    by_session: BTreeMap<u64, Instant>,
+    in_order: BTreeSet<(Instant, u64)>,
+}
+
+impl Alarms {
+    /// The session wants to be called then.
+    pub(super) fn set(&mut self, session: u64, at: Option<Instant>) {
+        let before = match at {
+            Some(at) => self.by_session.insert(session, at),
+            None => self.by_session.remove(&session),
+        };
+        if before == at {
+            return;
+        }
+        if let Some(before) = before {
+            self.in_order.remove(&(before, session));
+        }
+        if let Some(at) = at {
+            self.in_order.insert((at, session));
+        }
+    }
+
+    /// The next instant of all.
+    pub(super) fn first(&self) -> Option<Instant> {
+        self.in_order.first().map(|(at, _)| *at)
+    }
+
+    /// A session whose time has come, once.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<u64> {
+        let (at, session) = *self.in_order.first()?;
+        if at > now {
+            return None;
+        }
+        self.set(session, None);
+        Some(session)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.by_session.clear();
+        self.in_order.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::START + Duration::from_secs(seconds)
+    }
+
+    fn distance(deaf_since: Option<Instant>) -> Distance {
+        Distance {
+            light_time: Duration::from_secs(10),
+            margin: Duration::from_secs(2),
+            deaf_since,
+        }
+    }
+
+    /// RFC 5326 6.2: out and back, and the margin; what left before is on the path first.
+    #[test]
+    fn a_countdown_lasts_a_round_trip_and_the_margin() {
+        let backlog = Duration::from_secs(3);
+        let countdown = Countdown::start(at(1), &distance(None), backlog);
+        assert_eq!(countdown.deadline(), Some(at(26)));
+    }
+
+    /// RFC 5326 6.5: an answer that left before the peer ceased still comes; others are waited for.
+    #[test]
+    fn a_countdown_is_suspended_only_while_the_answer_cannot_have_left() {
+        let mut countdown = Countdown::start(at(0), &distance(None), Duration::ZERO);
+        countdown.suspend(at(13));
+        assert_eq!(countdown.deadline(), Some(at(22)));
+        let mut countdown = Countdown::start(at(0), &distance(None), Duration::ZERO);
+        countdown.suspend(at(12));
+        assert_eq!(countdown.deadline(), None);
+    }
+
+    /// RFC 5326 6.6: no delay when the peer is back before it would have answered, and else the delay since then.
+    #[test]
+    fn a_resumed_countdown_is_later_by_the_time_that_the_answer_could_not_leave() {
+        for (resumed, due) in [(5, 22), (12, 22), (100, 110)] {
+            let mut countdown = Countdown::start(at(0), &distance(Some(at(0))), Duration::ZERO);
+            assert_eq!(countdown.deadline(), None);
+            countdown.resume(at(resumed));
+            assert_eq!(countdown.deadline(), Some(at(due)));
+            countdown.resume(at(resumed + 50));
+            assert_eq!(countdown.deadline(), Some(at(due)));
+        }
+    }
+}
