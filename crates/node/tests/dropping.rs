@@ -15,7 +15,7 @@
 mod world;
 
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Acknowledgments, COPIES, DropPolicy, RouterKind, Routing};
+use dhow_node::config::{Acknowledgments, COPIES, Config, DropPolicy, RouterKind, Routing};
 use world::World;
 use world::client::Client;
 
@@ -24,6 +24,11 @@ const LARGE: usize = 20_000;
 
 /// Two nodes, of which the second has room for ten bundles, one of them for exchanges.
 fn two(router: RouterKind, drop: DropPolicy) -> World {
+    two_with(router, drop, |config| config.quota_bundles = 10)
+}
+
+/// Two nodes, of which the second has little room.
+fn two_with(router: RouterKind, drop: DropPolicy, room: impl Fn(&mut Config)) -> World {
     let mut world = World::line(2, 3, |number, config| {
         config.routes.clear();
         config.routing = vec![Routing {
@@ -34,7 +39,7 @@ fn two(router: RouterKind, drop: DropPolicy) -> World {
             drop,
         }];
         if number == 2 {
-            config.quota_bundles = 10;
+            room(config);
         }
     });
     world.refusals = 0;
@@ -132,4 +137,32 @@ fn what_was_made_here_stays_whatever_comes() {
     let before = dropped(&world, 1);
     send(&mut world, 1, &[(10, 50); 3]);
     assert!(dropped(&world, 1) > before || held(&world, 1).len() < 10);
+}
+
+#[test]
+fn a_bundle_that_fits_no_empty_store_makes_no_copy_go() {
+    let mut world = two_with(RouterKind::Flood, DropPolicy::FirstIn, |config| {
+        config.quota_octets = 100_000;
+    });
+    send(&mut world, 0, &[(100, 10); 8]);
+    assert_eq!(held(&world, 1).len(), 8);
+    send(&mut world, 1, &[(150_000, 10)]);
+    assert_eq!((held(&world, 1).len(), dropped(&world, 1)), (8, 0));
+}
+
+#[test]
+fn copies_behind_many_bundles_of_this_node_are_found() {
+    const OWN: usize = 4_200;
+    let mut world = two_with(RouterKind::Flood, DropPolicy::FirstIn, |config| {
+        config.quota_bundles = 5_000;
+    });
+    world.cut(0, 1);
+    send(&mut world, 1, &[(10, 50); OWN]);
+    assert_eq!(held(&world, 1).len(), OWN);
+    world.join(0, 1);
+    send(&mut world, 0, &[(10, 9); 1_000]);
+    world.stay(600);
+    // As many found room as came after the store was full, and not the one or two whose copies came first.
+    let dropped = dropped(&world, 1);
+    assert!(dropped > 100, "{dropped}");
 }

@@ -29,12 +29,19 @@ impl Forwarding {
         if !self.dropped.is_empty() || self.routers.is_empty() {
             return Vec::new();
         }
-        let copies = self.copies.bundles.keys().take(LOOK_BOUND);
-        let ranked = copies.filter_map(|&key| {
+        // Of more copies the next look begins where this one ended: no many that stay hide others.
+        let bundles = &self.copies.bundles;
+        let copies = bundles
+            .range(self.drop_from..)
+            .chain(bundles.range(..self.drop_from));
+        let mut copies = copies.map(|(key, _)| *key);
+        let ranked = copies.by_ref().take(LOOK_BOUND).filter_map(|key| {
             let entry = held.entry(key)?;
             Some((self.drop_rank(held, key, entry)?, key, entry.octets()))
         });
         let mut ranked: Vec<((DropPolicy, u64), BundleKey, u64)> = ranked.collect();
+        let next = copies.next();
+        self.drop_from = next.unwrap_or(BundleKey(0));
         ranked.sort_unstable_by(|one, other| other.cmp(one));
         let mut free = 0_u64;
         for (_, key, its) in ranked.into_iter().take(DROPPED_BOUND) {

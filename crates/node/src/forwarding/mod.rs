@@ -55,6 +55,8 @@ pub(crate) struct Forwarding {
     acknowledgments: Acknowledgments,
     /// Copies that go so that others find room.
     dropped: Vec<BundleKey>,
+    /// The copy with which the next look for such begins.
+    drop_from: BundleKey,
     queues: Queues,
     turns: Turns,
     /// Bundles of which several neighbours get a copy.
@@ -230,6 +232,7 @@ impl Forwarding {
             routers: Routers::new(config),
             acknowledgments: Acknowledgments::default(),
             dropped: Vec::new(),
+            drop_from: BundleKey(0),
             queues: Queues::default(),
             turns: Turns::default(),
             copies: Copies::default(),
