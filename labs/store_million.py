@@ -20,6 +20,9 @@ from labs.rig.terminal import say, table
 # Memory that a node may take for each bundle: about twice what it takes, the cache of the log and the buffers included.
 INDEX_OCTETS = 400
 
+# Octets of a block as the kernel counts what a file takes (stat(2)): most of the log's length is holes.
+BLOCK_OCTETS = 512
+
 DESTINATION = "ipn:9.1"  # nobody serves it: the bundles stay
 
 
@@ -45,7 +48,7 @@ def measure(node: Node, bundles: int, size: int) -> dict[str, float]:
     restarted_octets = node.memory_octets()
     index_octets = int(node.metrics().get("dhow_index_octets", 0))
     kept = int(node.metrics().get("dhow_bundles_stored", 0))
-    log_octets = sum(path.stat().st_size for path in (node.directory / "store").rglob("*") if path.is_file())
+    log_octets = sum(path.stat().st_blocks * BLOCK_OCTETS for path in (node.directory / "store").rglob("*") if path.is_file())
     return {
         "bundles": bundles, "kept": kept, "octets": size, "enqueue_s": enqueue_s, "ready_s": ready_s,
         "memory_empty": empty_octets, "memory_full": full_octets, "memory_restarted": restarted_octets,

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use dhow_scenario::plan::{Extent, Plan};
-use dhow_testbed::report::{Question, Study, page};
+use dhow_testbed::report::{Measure, Question, Study, page};
 use dhow_testbed::results::{
     Backend, Capacity, Conditions, Contact, Figure, Limited, Payload, Ran, Resource, Results, Run,
     Status,
@@ -374,6 +374,34 @@ fn runs_without_payloads_show_what_programs_told() {
     }
     let words = "Rate of probe was the same everywhere: <strong>8.00 Mbit/s</strong>.";
     assert!(page_of().contains(words), "{}", page_of());
+}
+
+#[test]
+fn goodput_stands_beside_the_yardstick_of_its_own_run() {
+    let place = tempfile::tempdir().unwrap();
+    let measure: Measure = "goodput_of:goodput:tcp".parse().unwrap();
+    let (results, question) = study_with(place.path(), &[]);
+    let of = |results: &Results| -> Vec<Option<f64>> {
+        let study = Study::read(question.clone(), results).unwrap();
+        study.runs.iter().map(|it| measure.of(it)).collect()
+    };
+    assert!(of(&results).iter().all(Option::is_none), "nobody told it");
+    let study = Study::read(question.clone(), &results).unwrap();
+    for summary in &study.runs {
+        let figure = |program: &str, times: f64| Figure {
+            node: "beta".to_owned(),
+            program: program.to_owned(),
+            time_s: 1.0,
+            name: "goodput".to_owned(),
+            value: summary.goodput().unwrap() * times,
+            unit: "bit/s".to_owned(),
+        };
+        let figures = [figure("tcp", 2.0), figure("another", 50.0)];
+        results.write(&summary.run.run, &figures).unwrap();
+    }
+    let shares = of(&results);
+    assert_eq!(shares.len(), study.runs.len());
+    assert!(shares.iter().all(|it| *it == Some(0.5)), "{shares:?}");
 }
 
 #[test]
