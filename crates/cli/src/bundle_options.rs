@@ -16,7 +16,7 @@ pub struct BundleOptions {
     /// Source endpoint [default: a random service of the node]; reports go there
     #[arg(long, value_name = "ENDPOINT")]
     pub from: Option<EndpointId>,
-    /// Time for which a bundle is of use
+    /// Lifetime of a bundle
     #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_lifetime)]
     pub lifetime: Duration,
     /// Status reports asked for

@@ -778,7 +778,10 @@ fn addresses_that_only_look_alike_are_taken() {
 #[test]
 fn what_is_no_toml_is_refused_with_its_line() {
     let said = refusal("[node]\nid = \n");
-    assert!(said.starts_with("node.toml:2: this is no TOML: "), "{said}");
+    assert!(
+        said.starts_with("node.toml:2: this is not valid TOML: "),
+        "{said}"
+    );
     assert!(
         said.ends_with("texts, sizes and times stand in quotes: quota = \"1GiB\""),
         "{said}"
@@ -797,7 +800,8 @@ fn what_is_no_toml_is_refused_with_its_line() {
         ),
     ] {
         let said = refusal(&format!("{NODE}{text}"));
-        let expected = format!("node.toml:{line}: this is no TOML: duplicate key\nhint: {hint}");
+        let expected =
+            format!("node.toml:{line}: this is not valid TOML: duplicate key\nhint: {hint}");
         assert_eq!(said, expected);
     }
 }

@@ -45,7 +45,7 @@ impl<'a> Document<'a> {
     /// Reads a file's text; `path` is for messages and relative paths.
     ///
     /// # Errors
-    /// When the text is no TOML, has a key that does not exist or lacks one that must, or a value is not
+    /// When the text is not valid TOML, has a key that does not exist or lacks one that must, or a value is not
     /// of its key's kind.
     pub fn read(
         path: &'a Path,

@@ -59,7 +59,7 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
 /// `bit`, `kbit` = 1000, `Mbit`, `Gbit`, each with or without `/s`.
 ///
 /// # Errors
-/// When the text is no rate, or one that is not a whole number of octets a second.
+/// When the text is not a rate, or one that is not a whole number of octets a second.
 pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
     const UNITS: [(&str, u64); 4] = [
         ("bit", 1),

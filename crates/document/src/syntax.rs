@@ -1,4 +1,4 @@
-//! Text that is no TOML: the line, and a hint of what was meant.
+//! Text that is not valid TOML: the line, and a hint of what was meant.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::schema::{Occurs, Section};
 /// TOML's own words for a key or a section that stands there twice.
 const TWICE: &str = "duplicate key";
 
-/// The error about a text that is no TOML; `line` is the text of the line from 1 that it is about, where it is about one.
+/// The error about a text that is not valid TOML; `line` is the text of the line from 1 that it is about, where it is about one.
 pub(crate) fn no_toml(
     path: &Path,
     line: Option<(usize, &str)>,
@@ -17,7 +17,7 @@ pub(crate) fn no_toml(
 ) -> FileError {
     FileError {
         line: line.map(|(number, _)| number),
-        ..FileError::of_file(path, format!("this is no TOML: {message}"))
+        ..FileError::of_file(path, format!("this is not valid TOML: {message}"))
     }
     .with_hint(match line {
         Some((_, text)) if message == TWICE => twice(text.trim(), schema),

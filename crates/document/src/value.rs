@@ -84,7 +84,7 @@ pub(crate) fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String
             let text = value.as_str().ok_or_else(|| kind_is("text with a rate"))?;
             parse_rate(text)
                 .map(Value::Rate)
-                .map_err(|error| format!("is no rate: {error}"))
+                .map_err(|error| format!("is not a rate: {error}"))
         }
         Kind::Part => {
             let number = match value {

@@ -427,11 +427,14 @@ impl Node {
             self.doubt_beacon(now, id, &reason);
         }
         if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
-            link.last_error = Some(said);
             if let Some((version, answered)) = spoken {
                 link.spoke(version, answered);
             }
             link.disconnected(now.monotonic, session, since, jitter);
+            // A session that gave way to another of its link is no error of it.
+            if !is_in_order || link.sessions.is_empty() {
+                link.last_error = Some(said);
+            }
         }
         if let Some(peer) = peer
             && self.adjacencies.separate(&peer, session)

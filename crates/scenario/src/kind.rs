@@ -330,7 +330,7 @@ fn read_loss(document: &Document<'_>, entries: &Entries) -> Result<Loss, FileErr
     let wrong = |what: String| document.fault(entries.line_of("loss"), what);
     if per_billion == BILLION {
         let what = "over a link that loses so much nothing gets through";
-        let hint = "a loss is the part of packets that are lost: 0.01 is one of a hundred";
+        let hint = "a loss is the fraction of packets that are lost: 0.01 is one of a hundred";
         return Err(wrong(what.to_owned()).with_hint(hint));
     }
     let burst = entries.count("loss_burst").unwrap_or(1);

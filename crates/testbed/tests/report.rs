@@ -291,7 +291,7 @@ fn what_hosts_used_and_what_a_megabyte_cost_is_told() {
     assert!(!after.contains("± 0"), "{after}");
     for words in [
         "s, whatever the seed</td>",
-        "<td>the seed changes nothing</td>",
+        "<td>identical for all seeds</td>",
         "<td>10kB</td><td>–</td>",
         "<th>no core</th><th>waited for locks</th><th>machine idle for disk</th>",
         "<td>1.0 s</td><td>0 ms</td><td>3.5 s</td><td>0 ms</td><td>0 ms</td><td>9.0 MB</td><td>0</td><td>1,234</td>",

@@ -49,16 +49,16 @@ pub struct Channel {
     /// Time by which a packet may arrive later than by the delay; packets keep their order
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0ms")]
     jitter: Duration,
-    /// Part of packets that are lost: 0.01
+    /// Fraction of packets that are lost: 0.01
     #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0")]
     loss: Part,
     /// Packets that are lost in a row, in the mean (the model of Gilbert and Elliott); 1: each by itself
     #[arg(long, value_name = "PACKETS", default_value_t = 1, requires = "loss", value_parser = clap::value_parser!(u32).range(1..=LOSS_BURST_MAX_PACKETS))]
     loss_burst: u32,
-    /// Part of packets that arrive twice, each by itself: 0.01
+    /// Fraction of packets that arrive twice, each by itself: 0.01
     #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0")]
     duplicate: Part,
-    /// Part of packets that are held up, each by itself, so that later ones overtake them: 0.01
+    /// Fraction of packets that are held up, each by itself, so that later ones overtake them: 0.01
     #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0")]
     reorder: Part,
     /// Time for which they are held up, beside delay and jitter
@@ -153,10 +153,10 @@ impl Channel {
                 "mtu_octets": self.mtu,
             })),
             Form::Text => output::line(&format!(
-                "ready: {} – {}, {} each way{}, {} late, {} may wait",
+                "ready: {} – {}, {} each way{}, {} delay, {} may wait",
                 self.left,
                 self.right,
-                quantity::rate(profile.rate.octets_per_s(), Duration::from_secs(1)),
+                quantity::bit_rate(profile.rate.octets_per_s(), Duration::from_secs(1)),
                 match self.rate_trace {
                     Some(_) => " in the mean",
                     None => "",

@@ -137,15 +137,15 @@ impl Link {
     /// Takes it up or down, adds or deletes it.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let admin = Admin::of(common.node.as_ref())?;
-        let turn = |name: &str, direction: &str| {
+        let turn = |name: &str, direction: &str, doing: &str| {
             let path = format!("/v1/links/{}/{direction}", path_segment(name));
             let answer = admin.act(&Method::POST, &path, None)?;
-            let done = format!("link {name} is told to go {direction}");
+            let done = format!("{doing} link {name} {direction}");
             Ok::<_, Failure>((answer, done))
         };
         let (answer, done) = match self {
-            Self::Up { name } => turn(name, "up")?,
-            Self::Down { name } => turn(name, "down")?,
+            Self::Up { name } => turn(name, "up", "bringing")?,
+            Self::Down { name } => turn(name, "down", "taking")?,
             Self::Add {
                 name,
                 address,

@@ -79,7 +79,7 @@ impl std::str::FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, String> {
         let fault = || {
             format!(
-                "'{text}' is no rate: bundles a second as in 500, or bits a second as in 64kbit, 10Mbit, 2.5Gbit"
+                "'{text}' is not a rate: bundles a second as in 500, or bits a second as in 64kbit, 10Mbit, 2.5Gbit"
             )
         };
         let units = [

@@ -23,7 +23,7 @@ fn read_line((number, line): (usize, &str), plan: &mut Plan) -> Result<(), Strin
             let (from, to) = ends(node(from)?, node(to)?)?;
             let rate = rate
                 .parse::<u64>()
-                .map_err(|_| format!("'{rate}' is no rate in octets a second"))?;
+                .map_err(|_| format!("'{rate}' is not a rate in octets a second"))?;
             // ION ends a contact before its end by one of rate 0.
             if rate > 0 {
                 plan.contacts.push(Contact {

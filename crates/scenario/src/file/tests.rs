@@ -53,7 +53,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[[link]]\nbetween = [\"east\", \"west\"]\nrate = \"-1Mbit\"\n",
-            "s.toml:11: 'rate' is no rate: '-1Mbit' does not begin with a number; for example: rate = \"1Mbit\"",
+            "s.toml:11: 'rate' is not a rate: '-1Mbit' does not begin with a number; for example: rate = \"1Mbit\"",
         ),
         (
             "[[link]]\nbetween = [\"east\", \"west\"]\n",
@@ -133,7 +133,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[[link]]\nbetween = [\"east\", \"west\"]\nname = \"wire\"\nrate = \"1Mbit\"\nloss = 1\n",
-            "s.toml:13: over a link that loses so much nothing gets through; a loss is the part of packets that are lost: 0.01 is one of a hundred",
+            "s.toml:13: over a link that loses so much nothing gets through; a loss is the fraction of packets that are lost: 0.01 is one of a hundred",
         ),
         (
             "[[link]]\nbetween = [\"east\", \"west\"]\nname = \"wire\"\nrate = \"1Mbit\"\nloss = 0.9\nloss_burst = 3\n",
@@ -185,7 +185,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[node]\nname = \"x\"\n",
-            "s.toml:9: this is no TOML: duplicate key; each section of this name begins with a line [[node]]",
+            "s.toml:9: this is not valid TOML: duplicate key; each section of this name begins with a line [[node]]",
         ),
         ("", "s.toml: [stop] lacks 'at'; for example: at = \"8d\""),
     ] {

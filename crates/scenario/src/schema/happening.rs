@@ -140,7 +140,7 @@ pub(super) const TRAFFIC: Section = Section {
             "lifetime",
             Kind::Duration,
             "\"1d\"",
-            "How long bundles are of use, at least 1 ms.",
+            "Lifetime of bundles, at least 1 ms.",
         ),
     ]],
 };

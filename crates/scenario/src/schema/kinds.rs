@@ -201,7 +201,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "loss",
         Kind::Part,
         "0",
-        "The part of packets that are lost. Sessions run over streams of octets: what is lost comes again later, and all behind it waits. Over UDP it never comes.",
+        "The fraction of packets that are lost. Sessions run over streams of octets: what is lost comes again later, and all behind it waits. Over UDP it never comes.",
     ),
     with_default(
         "loss_burst",
@@ -219,13 +219,13 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "duplicate",
         Kind::Part,
         "0",
-        "The part of packets that arrive twice; on a testbed, and over UDP, only.",
+        "The fraction of packets that arrive twice; on a testbed, and over UDP, only.",
     ),
     with_default(
         "reorder",
         Kind::Part,
         "0",
-        "The part of packets that are held up, so that later ones overtake them; on a testbed, and over UDP, only.",
+        "The fraction of packets that are held up, so that later ones overtake them; on a testbed, and over UDP, only.",
     ),
     with_default(
         "reorder_by",

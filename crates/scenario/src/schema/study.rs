@@ -91,7 +91,7 @@ pub(super) const VARIANT: Section = Section {
 pub(super) const RUNS: Section = Section {
     name: "runs",
     occurs: Occurs::Once,
-    meaning: "How often each combination is run, and in which order.",
+    meaning: "Number of repeats of each combination, and their order.",
     groups: &[&[
         with_default(
             "repeats",

@@ -19,7 +19,7 @@ pub(super) struct Link {
     pub between: (String, String),
     pub rate: Option<String>,
     pub delay: Option<String>,
-    /// The part of packets that are lost.
+    /// The fraction of packets that are lost.
     pub loss: Option<f64>,
 }
 
@@ -165,7 +165,7 @@ impl Network {
             ends == (&first, &second) || ends == (&second, &first)
         };
         if let Some(rate) = &planned.bw {
-            parse_rate(rate).map_err(|error| wrong(format!(":bw is no rate: {error}")))?;
+            parse_rate(rate).map_err(|error| wrong(format!(":bw is not a rate: {error}")))?;
         }
         if let Some(delay) = &planned.delay {
             parse_duration(delay).map_err(|error| wrong(format!(":delay is no time: {error}")))?;

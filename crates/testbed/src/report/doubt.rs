@@ -17,7 +17,7 @@ pub(crate) fn nothing(study: &Study) -> String {
     let figures = study.done().any(|summary| !summary.figures.is_empty());
     let figures = match figures {
         true => {
-            "what programs told is in the table below, and <code>y</code> of [report] may be a figure of it"
+            "figures reported by programs are in the table below, and <code>y</code> of [report] may be a figure of it"
         }
         false => {
             "what hosts used is in resources.csv, what was measured in measurements.sq3 of each run"

@@ -284,7 +284,7 @@ fn figures(study: &Study) -> String {
     }
     let shown = all.len().min(LINES_MAX);
     let table = list.end(shown, all.len(), "all are in figures.csv.");
-    format!("<h3>What programs told</h3>{table}")
+    format!("<h3>Figures reported by programs</h3>{table}")
 }
 
 fn runs(study: &Study) -> String {

@@ -261,7 +261,7 @@ impl Cell<'_> {
     /// Half the interval of confidence of a mean, as it is read; nothing for one value.
     pub(crate) fn confidence(&self, spread: &Spread, reading: &Reading) -> Option<String> {
         match self.is_of_no_seed(spread) {
-            true => Some("the seed changes nothing".to_owned()),
+            true => Some("identical for all seeds".to_owned()),
             false => spread.confidence().map(|half| reading.said(half)),
         }
     }

@@ -30,11 +30,11 @@ pub(super) enum Judge {
     Rate { bits: f64 },
     /// Bits a second from when the first packet leaves: no more than these.
     Ceiling { bits: f64 },
-    /// The part of packets that do not arrive.
+    /// The fraction of packets that do not arrive.
     Loss { part: f64 },
     /// Milliseconds of delay, and most of what comes on top of it, evenly drawn.
     Jitter { ms: f64, most_ms: f64, rate: f64 },
-    /// The part of packets that others overtake.
+    /// The fraction of packets that others overtake.
     Reordering { part: f64 },
     /// Nothing is expected: whether the packets of the load get through.
     Holds,

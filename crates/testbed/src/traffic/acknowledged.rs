@@ -1,4 +1,4 @@
-//! Octets of a connection that the other end's system acknowledged: a socket takes far more than leaves, so what was given to it is no rate.
+//! Octets of a connection that the other end's system acknowledged: a socket takes far more than leaves, so what was given to it is no rate of a link.
 //!
 //! The kernel is asked by `sock_diag` (netlink): one message names the connection by its addresses, the answer says how many octets wait for
 //! an acknowledgment (`idiag_wqueue` of `struct inet_diag_msg`).

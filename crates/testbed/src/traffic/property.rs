@@ -61,10 +61,10 @@ pub fn parse_bits(text: &str) -> Result<u64, String> {
     match text.parse::<f64>() {
         Ok(number) => Duration::try_from_secs_f64(number.round())
             .map(|whole| whole.as_secs())
-            .map_err(|_| format!("'{text}' is no rate")),
+            .map_err(|_| format!("'{text}' is not a rate")),
         Err(_) => parse_rate(text)
             .map(|octets| octets.saturating_mul(8))
-            .map_err(|_| format!("'{text}' is no rate; for example 1000000, 1e6 or 1Mbit")),
+            .map_err(|_| format!("'{text}' is not a rate; for example 1000000, 1e6 or 1Mbit")),
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Make {
     /// Version of the Bundle Protocol
     #[arg(long, value_enum, default_value_t = Version::Seven)]
     version: Version,
-    /// Time for which it is of use; whole seconds in version 6
+    /// Lifetime; whole seconds in version 6
     #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_duration)]
     lifetime: Duration,
     /// Report-to endpoint [default: the source]
@@ -57,7 +57,7 @@ pub struct Make {
     /// CRC of the blocks, of version 7 alone [default: 32c]; `none` leaves it out of the payload block only, because the primary block must have one
     #[arg(long, value_enum, hide_default_value = true)]
     crc: Option<Crc>,
-    /// Add a hop count block, of version 7 alone: forwarded at most this often
+    /// Add a hop count block, of version 7 alone: forwarded at most N times
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     hop_limit: Option<u8>,
     /// Add a bundle age block, of version 7 alone: milliseconds since the bundle was created

@@ -48,7 +48,7 @@ pub struct Perf {
     /// After the last was sent, wait while something comes within this; how long the node here may be silent
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     timeout: Duration,
-    /// Time for which each bundle is of use on its way
+    /// Lifetime of each bundle on its way
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_lifetime)]
     lifetime: Duration,
     /// Source endpoint [default: a random service of the node]

@@ -37,7 +37,7 @@ pub struct Ping {
     /// Wait this long for answers after the last, and for the node here to answer
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     timeout: Duration,
-    /// Time for which each is of use on its way
+    /// Lifetime of each on its way
     #[arg(long, value_name = "DURATION", default_value = "1min", value_parser = parse_duration)]
     lifetime: Duration,
 }

@@ -44,7 +44,7 @@ pub struct Send {
     /// Cut files into independent bundles of at most this many octets, or auto: the smallest size that the path carries nearly as fast as any, tried within 10 s against the perf service of the destination's node (100 kB if nobody answers); `dhow recv --out DIR` names the pieces so that `cat DIR/*` joins one file again
     #[arg(long, value_name = "SIZE")]
     split: Option<Split>,
-    /// Send everything this often
+    /// Send everything N times
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
     /// Wait until each bundle is reported delivered; exit with 1 if one is reported deleted, or not delivered when it expires. Asks for reports of delivery and deletion
