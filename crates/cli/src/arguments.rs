@@ -84,6 +84,7 @@ pub enum Command {
     Status(command::status::Status),
     /// List stored bundles, by destination or one by one
     Bundles(command::bundles::Bundles),
+    Why(command::why::Why),
     /// List links and sessions
     Links(command::links::Links),
     /// Take a link up or down, add one to a running node or delete it

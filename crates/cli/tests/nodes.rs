@@ -603,8 +603,16 @@ fn waiting_that_is_interrupted_says_how_far_it_came() {
     let talk = Lines::of(child.stderr.take().unwrap());
     lines.json();
     assert_eq!(Reaped(child).end(rustix::process::Signal::INT), Some(130));
+    let mut said = talk.next();
+    // Nothing leads there, which is said where there was time for it.
+    if said
+        .as_ref()
+        .is_some_and(|it| it.starts_with("note: no route leads to ipn:9.42"))
+    {
+        said = talk.next();
+    }
     assert_eq!(
-        talk.next().as_deref(),
+        said.as_deref(),
         Some("interrupted: 0 of 1 bundles are reported delivered, 1 open")
     );
 }

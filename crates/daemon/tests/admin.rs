@@ -122,6 +122,28 @@ fn a_long_list_comes_in_pieces_and_whole() {
 }
 
 #[test]
+fn why_something_waits_can_be_asked_by_endpoint_and_by_bundle() {
+    let place = Place::new();
+    let node = place.node("ipn:1.0").start();
+    store(&node, "ipn:9.1", 1);
+    let (status, why) = node.admin("GET", "/v1/why/ipn:9.1", "");
+    assert_eq!(status, 200);
+    assert_eq!((&why["waiting"], &why["bundle"]), (&json!(1), &json!(null)));
+    assert_eq!(why["causes"], json!([{ "cause": "no_route" }]));
+    let (_, bundles) = node.admin("GET", "/v1/bundles", "");
+    let id = bundles[0]["id"].as_str().unwrap();
+    let (_, why) = node.admin("GET", &format!("/v1/why/{id}"), "");
+    assert_eq!(why["bundle"]["id"], id);
+    assert_eq!(why["causes"], json!([{ "cause": "no_route" }]));
+    let (_, destinations) = node.admin("GET", "/v1/destinations", "");
+    assert_eq!(destinations[0]["routed"], false);
+    let (_, here) = node.admin("GET", "/v1/why/ipn:1.3", "");
+    assert_eq!(here["causes"], json!([{ "cause": "not_registered" }]));
+    assert_eq!(node.admin("GET", "/v1/why/ipn:1.3/1/1", "").0, 404);
+    assert_eq!(node.admin("GET", "/v1/why/nobody", "").0, 400);
+}
+
+#[test]
 fn a_link_that_cannot_connect_says_why() {
     let place = Place::new();
     // Bound and not listened on: nobody else gets the port, and nobody answers.

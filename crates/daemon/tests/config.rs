@@ -163,7 +163,7 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}quota = 1\n"),
-            "node.toml:3: unknown key 'quota' in [node]\nhint: 'quota' is a key of [store]",
+            "node.toml:3: unknown key 'quota' in [node]\nhint: 'quota' is a key of [store]; those of [node] are id, clock, memory, payload_checksum, threads, answers_per_second",
         ),
         (
             format!("{NODE}[store]\ndurability = \"fast\"\n"),

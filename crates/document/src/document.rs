@@ -306,21 +306,17 @@ impl<'a> Document<'a> {
         if let Some(candidate) = candidate {
             return error.with_hint(format!("did you mean '{candidate}'?"));
         }
-        let elsewhere = self
-            .schema
-            .iter()
-            .find(|other| other.keys().any(|key| key.name == name));
-        match elsewhere {
-            Some(other) => error.with_hint(format!("'{name}' is a key of {}", other.title())),
-            None => error.with_hint(format!(
-                "the keys are {}",
-                section
-                    .keys()
-                    .map(|key| key.name)
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )),
-        }
+        let known: Vec<&str> = section.keys().map(|key| key.name).collect();
+        let known = known.join(", ");
+        let mut others = self.schema.iter();
+        let elsewhere = others.find(|other| other.keys().any(|key| key.name == name));
+        error.with_hint(match elsewhere {
+            Some(other) => {
+                let (there, here) = (other.title(), section.title());
+                format!("'{name}' is a key of {there}; those of {here} are {known}")
+            }
+            None => format!("the keys are {known}"),
+        })
     }
 }
 

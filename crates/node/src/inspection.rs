@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId, Now};
 
+use crate::adjacencies::links::Link;
 use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::session_id::SessionId;
 use crate::config::{Enabled, LinkId, Route, RouterKind, Routing};
@@ -37,34 +38,38 @@ impl Node {
     /// Links, those that are configured first.
     #[must_use]
     pub fn links(&self) -> Vec<LinkView> {
-        let view = |link: &crate::adjacencies::links::Link| {
-            let established = |session: &&SessionId| {
-                self.adjacencies
-                    .neighbour(**session)
-                    .is_some_and(|it| it.parameters.is_some() && !it.ending)
-            };
-            let sessions = link.sessions.iter().filter(established).count();
-            let state = match (link.enabled, link.next_attempt) {
-                _ if sessions > 0 => LinkState::Up,
-                (Enabled::No, _) => LinkState::Down,
-                _ if link.is_absent() => LinkState::Absent,
-                (Enabled::Yes, Some(at)) if link.dialling == 0 => LinkState::Waiting(at),
-                (Enabled::Yes, _) => LinkState::Dialling,
-            };
-            LinkView {
-                name: link.config.name.clone(),
-                origin: link.origin,
-                enabled: link.enabled,
-                state,
-                peer: link.peer.clone(),
-                bundle_versions: link.config.policy.bundle_versions,
-                sessions,
-                failures: link.failures,
-                last_error: link.last_error.clone(),
-            }
-        };
         let links = self.adjacencies.links().iter();
-        links.filter(|link| !link.is_deleted).map(view).collect()
+        links
+            .filter(|link| !link.is_deleted)
+            .map(|link| self.link_view(link))
+            .collect()
+    }
+
+    pub(crate) fn link_view(&self, link: &Link) -> LinkView {
+        let established = |session: &&SessionId| {
+            self.adjacencies
+                .neighbour(**session)
+                .is_some_and(|it| it.parameters.is_some() && !it.ending)
+        };
+        let sessions = link.sessions.iter().filter(established).count();
+        let state = match (link.enabled, link.next_attempt) {
+            _ if sessions > 0 => LinkState::Up,
+            (Enabled::No, _) => LinkState::Down,
+            _ if link.is_absent() => LinkState::Absent,
+            (Enabled::Yes, Some(at)) if link.dialling == 0 => LinkState::Waiting(at),
+            (Enabled::Yes, _) => LinkState::Dialling,
+        };
+        LinkView {
+            name: link.config.name.clone(),
+            origin: link.origin,
+            enabled: link.enabled,
+            state,
+            peer: link.peer.clone(),
+            bundle_versions: link.config.policy.bundle_versions,
+            sessions,
+            failures: link.failures,
+            last_error: link.last_error.clone(),
+        }
     }
 
     /// Neighbours of which beacons told, by the entries of the configuration and their node IDs.
@@ -299,8 +304,10 @@ impl Node {
                 .iter()
                 .find(|hop| self.adjacencies.is_up(hop))
                 .map(|hop| self.adjacencies.hop_name(hop));
+            let local = self.held.endpoints().local().locality(&destination) != Locality::Remote;
             let view = DestinationView {
-                local: self.held.endpoints().local().locality(&destination) != Locality::Remote,
+                local,
+                is_routed: local || self.forwarding.leads_to(&self.adjacencies, &destination),
                 destination,
                 bundles,
                 octets,
@@ -352,7 +359,7 @@ impl Node {
         }
     }
 
-    fn bundle_view(&self, now: Now, key: BundleKey, entry: &Entry) -> BundleView {
+    pub(crate) fn bundle_view(&self, now: Now, key: BundleKey, entry: &Entry) -> BundleView {
         BundleView {
             id: self.held.bundle_id(entry),
             version: entry.version(),
@@ -421,14 +428,14 @@ fn state_of(entry: &Entry) -> BundleState {
     }
 }
 
-fn is_stored(entry: &Entry) -> bool {
+pub(crate) fn is_stored(entry: &Entry) -> bool {
     !matches!(
         entry.state(),
         State::Arriving | State::Kept | State::Deleting
     )
 }
 
-fn millis(expires: Instant, now: Now) -> u64 {
+pub(crate) fn millis(expires: Instant, now: Now) -> u64 {
     u64::try_from((expires - now.monotonic).as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -86,6 +86,7 @@ mod streams;
 mod transmission;
 mod tunnels;
 pub mod view;
+pub mod why;
 
 #[doc(hidden)]
 #[cfg(any(test, feature = "testing"))]

@@ -9,6 +9,7 @@ use dhow_link::stream::RefuseReason;
 
 use crate::adjacencies::session_id::SessionId;
 use crate::forwarding::copies::CopyEnd;
+use crate::forwarding::refusals::Refusal;
 use crate::held::bundles::Removal;
 use crate::held::retention::State;
 use crate::node::Node;
@@ -24,6 +25,12 @@ impl Node {
         key: BundleKey,
         refused: Option<RefuseReason>,
     ) {
+        let peer = self.adjacencies.peer_of(session);
+        if let (Some(reason), Some(by)) = (refused, peer) {
+            let at = now.monotonic;
+            let refusal = Refusal { by, reason, at };
+            self.forwarding.note_refusal(key, refusal);
+        }
         match self.forwarding.copies().router(key) {
             Some(_) => self.give_back(now, session, key, retry_delay(refused)),
             None => self.not_taken(now, key, refused),

@@ -57,7 +57,6 @@ impl<T> Series<T> {
     }
 
     /// All values in the order of their numbers.
-    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.values.iter().flatten()
     }

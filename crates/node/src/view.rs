@@ -257,6 +257,8 @@ pub struct DestinationView {
     pub next_expiry_ms: Option<u64>,
     /// The link or peer over which the next would leave now; `None` while they wait.
     pub next_hop: Option<String>,
+    /// Whether a router or a route leads there, or its node is a neighbour or an endpoint of this node.
+    pub is_routed: bool,
     /// True for an endpoint of this node.
     pub local: bool,
 }

@@ -47,11 +47,28 @@ const BUNDLES: Listing = Listing {
     none: "no bundle is stored",
 };
 
+/// Prints destinations; for people a destination without a next hop that is up says whether anything leads there.
+fn by_destination(common: &Common) -> Result<Ending, Failure> {
+    let mut answer = Admin::of(common.node.as_ref())?.read(DESTINATIONS.path)?;
+    if common.form() == Form::Json {
+        output::json(&answer)?;
+        return Ok(Ending::Done);
+    }
+    let entries = answer.as_array_mut().into_iter().flatten();
+    for entry in entries.filter_map(Value::as_object_mut) {
+        if entry.get("routed") == Some(&Value::Bool(false)) {
+            entry.insert("next_hop".to_owned(), json!("no route"));
+        }
+    }
+    DESTINATIONS.print(&answer)?;
+    Ok(Ending::Done)
+}
+
 impl Bundles {
     /// Prints them.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let Some(limit) = self.each else {
-            return DESTINATIONS.run(common);
+            return by_destination(common);
         };
         let limit = limit.min(LISTED_MAX);
         let admin = Admin::of(common.node.as_ref())?;

@@ -27,6 +27,7 @@ pub mod sim;
 pub mod status;
 pub mod stream;
 pub mod trace;
+pub mod why;
 
 use crate::arguments::{Arguments, Command};
 use crate::failure::{Ending, Failure};
@@ -52,6 +53,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Trace(command) => command.run(&common),
         Command::Status(command) => command.run(&common),
         Command::Bundles(command) => command.run(&common),
+        Command::Why(command) => command.run(&common),
         Command::Links(command) => command.run(&common),
         Command::Link(command) => command.run(&common),
         Command::Routes(command) => command.run(&common),

@@ -336,6 +336,7 @@ pub struct DestinationStatus {
     octets: u64,
     next_expiry_ms: Option<u64>,
     next_hop: Option<String>,
+    routed: bool,
     local: bool,
 }
 
@@ -347,6 +348,7 @@ impl From<DestinationView> for DestinationStatus {
             octets: view.octets,
             next_expiry_ms: view.next_expiry_ms,
             next_hop: view.next_hop,
+            routed: view.is_routed,
             local: view.local,
         }
     }

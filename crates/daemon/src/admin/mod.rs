@@ -14,3 +14,4 @@ pub mod refusal;
 pub mod routes;
 pub mod server;
 mod unread;
+mod why;

@@ -27,6 +27,7 @@ use super::list::{Piece, list};
 use super::metrics::Snapshot;
 use super::neighbours;
 use super::refusal::Refusal;
+use super::why::Subject;
 use super::{bundle_name, json};
 use crate::config::address::split_address;
 use crate::storing::Answers;
@@ -90,6 +91,7 @@ pub fn router(office: Office, token: Option<String>) -> Router {
         .route("/v1/destinations", get(destinations))
         .route("/v1/bundles", get(bundles))
         .route("/v1/bundles/{*id}", delete(drop_bundle))
+        .route("/v1/why/{*subject}", get(why))
         .route("/metrics", get(metrics))
         .fallback(async || Refusal::new(StatusCode::NOT_FOUND, "there is no such resource"))
         .method_not_allowed_fallback(async || {
@@ -410,6 +412,25 @@ async fn drop_bundle(
         .operate(OperatorCommand::BundleDrop(bundle))
         .await??;
     Ok(Json(json!({ "id": id })))
+}
+
+async fn why(
+    State(office): State<Office>,
+    Path(text): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    let subject = Subject::parse(&text).ok_or_else(|| {
+        let why = format!("'{text}' names neither a bundle nor an endpoint");
+        let hint = "bundles are named SOURCE/TIME/SEQUENCE, as `dhow bundles --each` shows them; endpoints look like ipn:3.1";
+        Refusal::new(StatusCode::BAD_REQUEST, why).with_hint(hint)
+    })?;
+    let look = move |node: &Node, now: Now, _| subject.ask(node, now);
+    let answer = office.asker.look(look).await?;
+    let answer = answer.ok_or_else(|| {
+        let hint = "it has left, was delivered, has expired or was never here; `dhow bundles --each` shows the bundles";
+        Refusal::new(StatusCode::NOT_FOUND, format!("no bundle {text} is stored here"))
+            .with_hint(hint)
+    })?;
+    Ok(Json(answer))
 }
 
 async fn metrics(State(office): State<Office>) -> Result<Response, Refusal> {

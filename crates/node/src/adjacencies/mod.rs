@@ -336,6 +336,19 @@ impl Adjacencies {
         }
         true
     }
+    /// The link of a hop; of a node that which is to lead to it.
+    pub(crate) fn link_to(&self, hop: &Hop) -> Option<&Link> {
+        let peer = match hop {
+            Hop::Link(id) => return self.link(*id),
+            Hop::Peer(peer) => Some(peer),
+        };
+        let leads = |link: &&Link| {
+            let named = link.config.policy.peer.as_ref();
+            !link.is_deleted && (named == peer || link.peer.as_ref() == peer)
+        };
+        self.links.iter().find(leads)
+    }
+
     pub(crate) fn hop_name(&self, hop: &Hop) -> String {
         match hop {
             Hop::Link(link) => self

@@ -16,6 +16,7 @@ pub(crate) mod heads;
 mod invariants;
 pub(crate) mod ordered;
 pub(crate) mod queues;
+pub(crate) mod refusals;
 pub(crate) mod sent;
 pub(crate) mod turns;
 pub(crate) mod waiting;
@@ -29,9 +30,10 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use dhow_bundle::HeaderReader;
 use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{EndpointId, HeaderReader};
 
+use crate::adjacencies::Adjacencies;
 use crate::adjacencies::links::is_tunnel;
 use crate::adjacencies::session_id::SessionId;
 use crate::config::{Config, LinkConfig, LinkId, SendOrder};
@@ -41,6 +43,7 @@ use crate::forwarding::cut_through::CutThrough;
 use crate::forwarding::cut_through::Owed;
 use crate::forwarding::heads::Heads;
 use crate::forwarding::queues::Queues;
+use crate::forwarding::refusals::{Refusal, Refusals};
 use crate::forwarding::sent::Sent;
 use crate::forwarding::turns::Turns;
 use crate::routing::acknowledgments::Acknowledgments;
@@ -71,6 +74,7 @@ pub(crate) struct Forwarding {
     splits: BTreeMap<(BundleKey, SessionId), SplitBundle>,
     /// Bundles that have left over links that promise nothing, and are kept.
     sent: Sent,
+    refusals: Refusals,
     heads: Heads,
     /// Reads the headers of bundles that go out.
     headers_out: Option<Box<HeaderReader>>,
@@ -125,6 +129,7 @@ impl Forwarding {
     pub(crate) fn forget(&mut self, held: &Held, destination: EndpointIndex, key: BundleKey) {
         self.sent.remove(destination, key);
         self.acknowledged.remove(&key);
+        self.refusals.forget(key);
         self.forget_copies(held, key);
     }
 
@@ -132,6 +137,35 @@ impl Forwarding {
     #[inline]
     pub(crate) fn forget_acknowledged(&mut self, key: BundleKey) {
         self.acknowledged.remove(&key);
+    }
+
+    /// Whether a hop is one that a route names, has a link, or a session.
+    pub(crate) fn is_way(&self, adjacencies: &Adjacencies, hop: &Hop) -> bool {
+        adjacencies.link_to(hop).is_some()
+            || adjacencies.is_up(hop)
+            || self.routes.iter().any(|(_, it)| it == hop)
+    }
+
+    /// Whether anything leads to another node's endpoint: a router decides about it, a route names its next hop, or its node is a neighbour.
+    pub(crate) fn leads_to(&self, adjacencies: &Adjacencies, destination: &EndpointId) -> bool {
+        let hops = || self.routes.hops(destination);
+        self.router_name(destination).is_some()
+            || hops().iter().any(|hop| self.is_way(adjacencies, hop))
+    }
+
+    /// A neighbour did not take a bundle.
+    pub(crate) fn note_refusal(&mut self, key: BundleKey, refusal: Refusal) {
+        self.refusals.note(key, refusal);
+    }
+
+    /// The last refusal of a bundle, where it is remembered.
+    pub(crate) fn refusal(&self, key: BundleKey) -> Option<&Refusal> {
+        self.refusals.get(key)
+    }
+
+    /// The name of the router that decides about a destination, where routes do not.
+    pub(crate) fn router_name(&self, destination: &EndpointId) -> Option<&str> {
+        self.routers.name(self.routers.find(destination)?)
     }
 
     /// A bundle went on without having waited in its queue.
@@ -206,6 +240,7 @@ impl Forwarding {
             .saturating_add(self.routers.memory_octets())
             .saturating_add(self.acknowledgments.memory_octets())
             .saturating_add(self.sent.memory_octets())
+            .saturating_add(self.refusals.memory_octets())
     }
 
     /// A link has been made.
@@ -241,6 +276,7 @@ impl Forwarding {
             acknowledged: BTreeMap::new(),
             splits: BTreeMap::new(),
             sent: Sent::default(),
+            refusals: Refusals::default(),
             heads: Heads::default(),
             headers_out: None,
         };

@@ -162,6 +162,16 @@ impl Reassembly {
         unit.fragments.into_keys().map(|(_, key)| key).collect()
     }
 
+    /// Octets of a unit under way that its fragments cover together.
+    pub(crate) fn covered_octets(&self, id: &UnitId) -> Option<u64> {
+        let unit = self.units.get(id)?;
+        let mut covered = BTreeMap::new();
+        for (&(offset, _), &length) in &unit.fragments {
+            cover(&mut covered, offset, offset.saturating_add(length));
+        }
+        Some(covered.iter().map(|(start, end)| end - start).sum())
+    }
+
     /// The fragment that stands for the whole of a unit, where there is one.
     pub(crate) fn whole_of(&self, id: &UnitId) -> Option<BundleKey> {
         self.whole_of.get(id).copied()

@@ -383,6 +383,14 @@ impl Routers {
         router.map(|(_, router)| kind(router))
     }
 
+    /// The name of a router.
+    pub(crate) fn name(&self, id: RouterId) -> Option<&str> {
+        match self.routers.get(usize::from(id.0)) {
+            Some((kind, _)) => Some(kind.name()),
+            None => self.external(id).map(External::name),
+        }
+    }
+
     /// The router of this name.
     pub(crate) fn named(&mut self, name: &str) -> Option<&mut dyn Router> {
         let kind = self

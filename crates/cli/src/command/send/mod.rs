@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use dhow_bundle::{BundleFlags, EndpointId};
 use dhow_client::{Address, Error, Registration, SendHead, Sender};
+use serde_json::Value;
 
 use self::receipts::Receipts;
 use self::split::Split;
 use self::tally::Tally;
 use crate::address::locate;
-use crate::admin::Admin;
+use crate::admin::{Admin, path_segment};
 use crate::application;
 use crate::arguments::Common;
 use crate::bundle_options::BundleOptions;
@@ -122,6 +123,9 @@ impl Send {
             ));
         }
         self.note_reports(&address);
+        if ending == Ending::Done {
+            self.note_route(&address);
+        }
         match tally.into_receipts() {
             Some(receipts) if ending == Ending::Done => {
                 receipts.wait(self.options.lifetime, common.form())
@@ -234,6 +238,20 @@ impl Send {
         )
     }
 
+    /// Says where nothing leads to the destination: what was sent waits, which is no failure.
+    fn note_route(&self, node: &Address) {
+        let path = format!("/v1/why/{}", path_segment(&self.destination.to_string()));
+        let answer =
+            Admin::of(Some(node)).and_then(|admin| admin.within(NOTE_PATIENCE).read(&path));
+        let cause = |answer: &Value| answer.pointer("/causes/0/cause").cloned();
+        if answer.ok().as_ref().and_then(cause) == Some(Value::from("no_route")) {
+            output::note(&format!(
+                "no route leads to {0} yet, so it waits here; `dhow why {0}` says what would change that",
+                self.destination
+            ));
+        }
+    }
+
     /// Reports that nobody will read are worth a word.
     fn note_reports(&self, node: &Address) {
         if !self.options.report.is_empty() && !self.wait && self.options.from.is_none() {
@@ -243,6 +261,9 @@ impl Send {
         }
     }
 }
+
+/// The time that a node may take for what is only worth a note.
+const NOTE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Payloads larger than this are worth a look at the answers after each: the look costs little beside them.
 const LARGE_OCTETS: u64 = 256 * 1024;

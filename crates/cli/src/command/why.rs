@@ -1,0 +1,306 @@
+//! `dhow why`: why a bundle, or what is for an endpoint, waits.
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::admin::{Admin, path_segment};
+use crate::arguments::Common;
+use crate::failure::{Ending, Failure};
+use crate::output::{self, Form};
+use crate::quantity;
+
+/// Explain why a bundle, or what is for an endpoint, waits
+///
+/// Says each cause with what would change it: no route; each next hop with its link, its last error, the next attempt and the next planned contact; a neighbour that refused it; a rest; fragments that are missing; an application that does not take it. An endpoint may be asked about before anything is sent to it.
+#[derive(Args, Debug)]
+pub struct Why {
+    /// A bundle, as `dhow bundles --each` shows it, or an endpoint ID
+    #[arg(value_name = "BUNDLE|ENDPOINT")]
+    subject: String,
+}
+
+impl Why {
+    /// Asks the node and prints its answer.
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        let path = format!("/v1/why/{}", path_segment(&self.subject));
+        let answer = Admin::of(common.node.as_ref())?.read(&path)?;
+        match common.form() {
+            Form::Json => output::json(&answer)?,
+            Form::Text => output::text(&told(&answer))?,
+        }
+        Ok(Ending::Done)
+    }
+}
+
+/// A sentence of what is so, and what would change it.
+struct Sentence {
+    says: String,
+    hint: Option<String>,
+}
+
+impl Sentence {
+    fn of(says: impl Into<String>) -> Self {
+        let says = says.into();
+        Self { says, hint: None }
+    }
+
+    fn with_hint(self, hint: impl Into<String>) -> Self {
+        let hint = Some(hint.into());
+        Self { hint, ..self }
+    }
+}
+
+fn told(answer: &Value) -> String {
+    let destination = text(answer, "destination");
+    let waiting = number(answer, "waiting").unwrap_or(0);
+    let mut lines = match answer.get("bundle").filter(|bundle| !bundle.is_null()) {
+        Some(bundle) => format!(
+            "{} for {destination}: {}, expires in {}\n",
+            text(bundle, "id"),
+            text(bundle, "state").replace('_', " "),
+            span(bundle, "expires_in_ms"),
+        ),
+        None => format!("{destination}: {} waiting\n", bundles(waiting)),
+    };
+    if let Some(router) = answer.get("router").and_then(Value::as_str) {
+        lines.push_str(&format!("the router {router} decides\n"));
+    }
+    let causes = answer.get("causes").and_then(Value::as_array);
+    for cause in causes.into_iter().flatten() {
+        for sentence in sentences(cause, destination) {
+            lines.push_str(&format!("- {}\n", sentence.says));
+            if let Some(hint) = sentence.hint {
+                lines.push_str(&format!("  {hint}\n"));
+            }
+        }
+    }
+    lines
+}
+
+fn sentences(cause: &Value, destination: &str) -> Vec<Sentence> {
+    let one = |sentence| Vec::from([sentence]);
+    match text(cause, "cause") {
+        "no_route" => one(
+            Sentence::of(format!("no route leads to {destination}")).with_hint(format!(
+                "add one: dhow route add '{destination}' LINK (dhow links shows the links)"
+            )),
+        ),
+        "no_neighbour" => one(Sentence::of("no neighbour has a session")
+            .with_hint("it is offered as soon as one has")),
+        "not_chosen" => one(Sentence::of(format!(
+            "the router gives it to none of {} neighbours now: they have had it, or are no better",
+            number(cause, "neighbours").unwrap_or(0)
+        ))),
+        "awaiting_router" => one(Sentence::of("the program that decides has not answered")
+            .with_hint("dhow status shows whether it is connected")),
+        "next_hop" => cause.get("next_hop").map(next_hop).unwrap_or_default(),
+        "not_registered" => one(Sentence::of(format!(
+            "no application has registered {destination}"
+        ))
+        .with_hint(format!("take what waits: dhow recv {destination}"))),
+        "no_subscriber" => one(Sentence::of(format!(
+            "{destination} is registered, and no application takes deliveries"
+        ))
+        .with_hint(format!("take what waits: dhow recv {destination}"))),
+        "delivering" => one(Sentence::of(
+            "an application takes what waits, one after the other, and has not confirmed this",
+        )),
+        "sending" => one(Sentence::of(match listed(cause, "to") {
+            to if to.is_empty() => "it is being read from the store, to be sent".to_owned(),
+            to => format!("it is being sent to {to}, which has not acknowledged it"),
+        })),
+        "resting" => one(Sentence::of(format!(
+            "it rests, and is tried again in {}",
+            span(cause, "retry_in_ms")
+        ))),
+        "refused" => one(refused(cause)),
+        "sent" => one(Sentence::of(
+            "it has left over a link that acknowledges nothing, and is kept until it expires or another link is there",
+        )),
+        "awaiting_signal" => one(Sentence::of(
+            "the next hop has it, and has not said whether it takes custody",
+        )),
+        "reassembling" => one(Sentence::of(format!(
+            "it is a fragment: {} of {} octets of the whole are here",
+            quantity::thousands(number(cause, "octets").unwrap_or(0)),
+            quantity::thousands(number(cause, "total_octets").unwrap_or(0)),
+        ))
+        .with_hint("it is delivered once the others have come")),
+        "damaged" => one(Sentence::of(
+            "its octets are damaged on disk: it is neither sent nor delivered",
+        )
+        .with_hint("the disk needs attention")),
+        other => one(Sentence::of(other.replace('_', " "))),
+    }
+}
+
+fn refused(cause: &Value) -> Sentence {
+    let reason = text(cause, "reason");
+    let says = format!(
+        "{} refused it {} ago: {}",
+        text(cause, "by"),
+        span(cause, "ago_ms"),
+        reason.replace('_', " ")
+    );
+    match reason {
+        "no_resources" => {
+            Sentence::of(says).with_hint("it has no room: it is asked again every half second")
+        }
+        "not_acceptable" => {
+            Sentence::of(says).with_hint("its log says why; its accept and quota settings decide")
+        }
+        _ => Sentence::of(says),
+    }
+}
+
+/// What keeps a bundle from a next hop.
+fn next_hop(hop: &Value) -> Vec<Sentence> {
+    let name = text(hop, "name");
+    let is_up = number(hop, "sessions").unwrap_or(0) > 0;
+    let mut sentences = Vec::new();
+    if !is_up {
+        sentences.push(absent(hop, name));
+    } else if let Some(ms) = number(hop, "full_for_ms") {
+        let says = format!(
+            "{name} has no room, and is asked again in {}",
+            quantity::span(ms)
+        );
+        sentences.push(Sentence::of(says));
+    }
+    let bars = hop.get("bars").and_then(Value::as_array);
+    sentences.extend(bars.into_iter().flatten().map(|bar| barred(bar, name)));
+    if is_up && sentences.is_empty() {
+        sentences.push(Sentence::of(format!(
+            "{name} is up: what waits leaves in its turn"
+        )));
+    }
+    sentences
+}
+
+/// A next hop without a session.
+fn absent(hop: &Value, name: &str) -> Sentence {
+    let mut says = format!("{name}: ");
+    let mut hint = None;
+    let link = hop.get("link").filter(|link| !link.is_null());
+    let enabled = |link: &&Value| link.get("enabled") != Some(&Value::Bool(false));
+    match link {
+        None => {
+            says.push_str("no session");
+            hint = Some("it must dial, or needs a link of its own: dhow link add".to_owned());
+        }
+        Some(link) if !enabled(&link) => {
+            says.push_str("the link is taken down");
+            hint = Some(format!("bring it up: dhow link up {}", text(link, "name")));
+        }
+        Some(link) => {
+            let state = text(link, "state");
+            says.push_str(match state {
+                "dialling" => "the link is being dialled",
+                "absent" => "the link has no way to its neighbour now",
+                _ => "the link is down",
+            });
+            if let Some(error) = link.get("last_error").and_then(Value::as_str) {
+                says.push_str(&format!(", {error}"));
+            }
+            if let Some(ms) = number(link, "retry_in_ms") {
+                let failures = number(link, "failures").unwrap_or(0);
+                says.push_str(&format!(", dialled again in {}", quantity::span(ms)));
+                if failures > 0 {
+                    says.push_str(&format!(" ({failures} attempts failed)"));
+                }
+            }
+        }
+    }
+    if let Some(ms) = number(hop, "contact_ends_in_ms") {
+        says.push_str(&format!(
+            "; a planned contact is on for {}",
+            quantity::span(ms)
+        ));
+    } else if let Some(ms) = number(hop, "contact_begins_in_ms") {
+        says.push_str(&format!(
+            "; the next planned contact begins in {}",
+            quantity::span(ms)
+        ));
+    }
+    Sentence { says, hint }
+}
+
+fn barred(bar: &Value, name: &str) -> Sentence {
+    match text(bar, "bar") {
+        "came_from_there" => {
+            Sentence::of(format!("{name} is where it came from: it never goes back"))
+        }
+        "too_large" => Sentence::of(format!(
+            "{name} takes {} octets in one transfer; this has {} and must not be fragmented",
+            quantity::thousands(number(bar, "transfer_mru_octets").unwrap_or(0)),
+            quantity::thousands(number(bar, "octets").unwrap_or(0)),
+        ))
+        .with_hint("raise transfer_mru there"),
+        "other_version" => Sentence::of(format!(
+            "{name} speaks another version of the Bundle Protocol, in which this bundle has no form"
+        )),
+        "has_left" => Sentence::of(format!(
+            "it has left over {name}, which acknowledges nothing"
+        )),
+        other => Sentence::of(format!("{name}: {}", other.replace('_', " "))),
+    }
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or("-")
+}
+
+fn number(value: &Value, name: &str) -> Option<u64> {
+    value.get(name).and_then(Value::as_u64)
+}
+
+fn span(value: &Value, name: &str) -> String {
+    number(value, name).map_or_else(|| "-".to_owned(), quantity::span)
+}
+
+fn listed(value: &Value, name: &str) -> String {
+    let all = value
+        .get(name)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    all.filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn bundles(count: u64) -> String {
+    match count {
+        0 => "nothing".to_owned(),
+        1 => "1 bundle".to_owned(),
+        count => format!("{} bundles", quantity::thousands(count)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_cause_is_a_sentence_with_what_would_change_it() {
+        let answer = json!({
+            "destination": "ipn:3.1", "bundle": null, "waiting": 3, "router": null,
+            "causes": [{"cause": "next_hop", "next_hop": {
+                "name": "beta", "sessions": 0, "full_for_ms": null, "contact_ends_in_ms": null,
+                "contact_begins_in_ms": 3_600_000, "bars": [],
+                "link": {"name": "beta", "enabled": true, "state": "waiting", "retry_in_ms": 1_200,
+                    "failures": 7, "last_error": "connection refused"},
+            }}],
+        });
+        assert_eq!(
+            told(&answer),
+            "ipn:3.1: 3 bundles waiting\n- beta: the link is down, connection refused, dialled again in 1.2 s (7 attempts failed); the next planned contact begins in 1 h\n"
+        );
+        let nothing =
+            json!({"destination": "ipn:9.1", "waiting": 0, "causes": [{"cause": "no_route"}]});
+        assert_eq!(
+            told(&nothing),
+            "ipn:9.1: nothing waiting\n- no route leads to ipn:9.1\n  add one: dhow route add 'ipn:9.1' LINK (dhow links shows the links)\n"
+        );
+    }
+}

@@ -1,0 +1,315 @@
+//! Why bundles wait: what a node answers to an operator who asks.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{BundleId, EndpointId, NodeId, Now};
+use dhow_link::stream::RefuseReason;
+
+use crate::adjacencies::neighbour::Neighbour;
+use crate::forwarding::refusals::Refusal;
+use crate::held::bundles::Entry;
+use crate::held::reassembly::UnitId;
+use crate::held::retention::State;
+use crate::inspection::{is_stored, millis};
+use crate::local::Locality;
+use crate::node::Node;
+use crate::routing::Hop;
+use crate::sending::must_not_fragment;
+use crate::view::{BundleView, LinkView};
+
+/// Next hops that are told of, at most.
+const WAYS_TOLD: usize = 32;
+
+/// Why a bundle, or what is for an endpoint, waits.
+#[derive(Clone, Debug)]
+pub struct Why {
+    /// The bundle; `None` for an answer about an endpoint.
+    pub bundle: Option<BundleView>,
+    /// The destination.
+    pub destination: EndpointId,
+    /// Bundles that wait in the destination's queue.
+    pub waiting: u64,
+    /// The router that decides about the destination, where routes do not.
+    pub router: Option<String>,
+    /// The causes: what is the matter with the bundle itself first, then each next hop, best first.
+    pub causes: Vec<Cause>,
+}
+
+/// A cause.
+#[derive(Clone, Debug)]
+pub enum Cause {
+    /// No route leads to the destination, and its node is no neighbour.
+    NoRoute,
+    /// A router decides, and no neighbour has a session.
+    NoNeighbour,
+    /// A router decides, and names none of so many neighbours.
+    NotChosen(usize),
+    /// A router that is a program has not decided.
+    Undecided,
+    /// This next hop has not taken it.
+    Way(Way),
+    /// The endpoint is of this node, and no application has registered it.
+    NotRegistered,
+    /// The endpoint is registered, and no application takes deliveries.
+    NoSubscriber,
+    /// It is with an application that has not confirmed it, or waits for its turn there.
+    Delivering,
+    /// It is being sent to these neighbours.
+    Sending(Vec<NodeId>),
+    /// It rests for so many milliseconds.
+    Resting(u64),
+    /// A neighbour refused it last, so many milliseconds ago.
+    Refused {
+        /// The neighbour.
+        by: NodeId,
+        /// Its reason.
+        reason: RefuseReason,
+        /// Milliseconds since.
+        ago_ms: u64,
+    },
+    /// It has left over a link that promises nothing, and is kept until it expires.
+    Sent,
+    /// The next hop has it, and this node is its custodian until a signal comes.
+    AwaitingSignal,
+    /// It is a fragment for an endpoint here, and others of its whole are missing.
+    Fragments {
+        /// Octets of the whole that are here.
+        octets: u64,
+        /// Octets of the whole.
+        total_octets: u64,
+    },
+    /// Its octets are damaged on disk.
+    Damaged,
+}
+
+/// A next hop.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// The name of the link, or the neighbour's node ID.
+    pub next_hop: String,
+    /// The link that leads to it, where there is one.
+    pub link: Option<LinkView>,
+    /// Established sessions.
+    pub sessions: usize,
+    /// The neighbour said that it has no room: it is tried again in so many milliseconds.
+    pub full_for_ms: Option<u64>,
+    /// Milliseconds until the planned contact that is on ends.
+    pub contact_ends_in_ms: Option<u64>,
+    /// Milliseconds until the next planned contact begins.
+    pub contact_begins_in_ms: Option<u64>,
+    /// Why this bundle may not go there, although others may.
+    pub bars: Vec<Bar>,
+}
+
+/// Why a bundle may not go to a next hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bar {
+    /// It came from there.
+    CameFromThere,
+    /// It must not be fragmented, and is larger than what the neighbour takes in one transfer.
+    TooLarge {
+        /// Octets of the bundle.
+        octets: u64,
+        /// The neighbour's transfer MRU, octets.
+        transfer_mru: u64,
+    },
+    /// It has no form in the version of the Bundle Protocol that the neighbour speaks.
+    OtherVersion,
+    /// It has left over this link already, which promises nothing.
+    HasLeft,
+}
+
+impl Node {
+    /// Why what is for an endpoint waits, whether anything does or not.
+    #[must_use]
+    pub fn why_endpoint(&self, now: Now, destination: &EndpointId) -> Why {
+        let mut why = self.why(destination);
+        why.causes = self.causes_of(now, destination, None);
+        why
+    }
+
+    /// Why a stored bundle waits; `None` when it is not here.
+    #[must_use]
+    pub fn why_bundle(&self, now: Now, id: &BundleId) -> Option<Why> {
+        let key = self.held.find_bundle(id)?;
+        let entry = self.held.entry(key).filter(|entry| is_stored(entry))?;
+        let destination = self.held.endpoints().id(entry.destination());
+        let mut why = self.why(destination);
+        why.bundle = Some(self.bundle_view(now, key, entry));
+        why.causes = self.causes(now, key, entry);
+        Some(why)
+    }
+
+    fn why(&self, destination: &EndpointId) -> Why {
+        let index = self.held.endpoints().find(destination);
+        let waiting = index.map_or(0, |index| self.forwarding.queues().waiting(index));
+        Why {
+            bundle: None,
+            destination: destination.clone(),
+            waiting: u64::try_from(waiting).unwrap_or(u64::MAX),
+            router: self.forwarding.router_name(destination).map(Into::into),
+            causes: Vec::new(),
+        }
+    }
+
+    fn causes(&self, now: Now, key: BundleKey, entry: &Entry) -> Vec<Cause> {
+        let destination = self.held.endpoints().id(entry.destination());
+        let is_here = self.held.endpoints().local().locality(destination) != Locality::Remote;
+        let mut causes = Vec::new();
+        match entry.state() {
+            State::InFlight if is_here => causes.push(Cause::Delivering),
+            State::InFlight => causes.push(Cause::Sending(self.senders_of(key))),
+            State::Reassembling => causes.extend(self.missing(entry)),
+            State::AwaitingRetry { until } => causes.push(Cause::Resting(millis(until, now))),
+            State::Sent => causes.push(match self.held.custody().is_custodian(key) {
+                true => Cause::AwaitingSignal,
+                false => Cause::Sent,
+            }),
+            State::Quarantined => causes.push(Cause::Damaged),
+            State::Waiting if self.forwarding.awaits_decision(key) => causes.push(Cause::Undecided),
+            State::Waiting | State::DispatchPending => {
+                causes = self.causes_of(now, destination, Some((key, entry)));
+            }
+            State::Arriving | State::Kept | State::Deleting => {}
+        }
+        if let Some(Refusal { by, reason, at }) = self.forwarding.refusal(key) {
+            causes.push(Cause::Refused {
+                by: by.clone(),
+                reason: *reason,
+                ago_ms: whole_millis(now.monotonic.since(*at)),
+            });
+        }
+        causes
+    }
+
+    /// The causes that a destination has, for a bundle of it or any.
+    fn causes_of(
+        &self,
+        now: Now,
+        destination: &EndpointId,
+        bundle: Option<(BundleKey, &Entry)>,
+    ) -> Vec<Cause> {
+        let router = self.forwarding.router_name(destination);
+        if self.held.endpoints().local().locality(destination) != Locality::Remote {
+            return Vec::from_iter(self.registration_lacks(destination));
+        }
+        let mut causes = Vec::new();
+        if router.is_some() {
+            causes.push(match self.adjacencies.peers().count() {
+                0 => Cause::NoNeighbour,
+                neighbours => Cause::NotChosen(neighbours),
+            });
+        } else {
+            let hops = self.forwarding.routes().hops(destination);
+            let ways = hops
+                .iter()
+                .filter(|hop| self.forwarding.is_way(&self.adjacencies, hop))
+                .take(WAYS_TOLD);
+            causes.extend(ways.map(|hop| Cause::Way(self.way(now, hop, bundle))));
+        }
+        if causes.is_empty() {
+            causes.push(Cause::NoRoute);
+        }
+        causes
+    }
+
+    /// What an endpoint of this node lacks for deliveries.
+    fn registration_lacks(&self, destination: &EndpointId) -> Option<Cause> {
+        let index = self.held.endpoints().find(destination);
+        let registrations = self.delivery.registrations();
+        match index.and_then(|index| registrations.get(index)) {
+            None => Some(Cause::NotRegistered),
+            Some(it) if it.subscribers.is_empty() => Some(Cause::NoSubscriber),
+            Some(_) => Some(Cause::Delivering),
+        }
+    }
+
+    fn way(&self, now: Now, hop: &Hop, bundle: Option<(BundleKey, &Entry)>) -> Way {
+        let sessions: Vec<&Neighbour> = self.adjacencies.sessions_over(hop).collect();
+        let link = self.adjacencies.link_to(hop);
+        let full = sessions.iter().filter_map(|it| it.paused_until).max();
+        let full = full.filter(|until| *until > now.monotonic);
+        let peer = match hop {
+            Hop::Peer(peer) => Some(peer),
+            Hop::Link(_) => link.and_then(|it| it.config.policy.peer.as_ref().or(it.peer.as_ref())),
+        };
+        let (ends, begins) = peer.map_or((None, None), |peer| self.contact_times(now, peer));
+        Way {
+            next_hop: self.adjacencies.hop_name(hop),
+            link: link.map(|link| self.link_view(link)),
+            sessions: sessions.len(),
+            full_for_ms: full.map(|until| millis(until, now)),
+            contact_ends_in_ms: ends,
+            contact_begins_in_ms: begins,
+            bars: match (sessions.first(), bundle) {
+                (Some(neighbour), Some((key, entry))) => self.bars(neighbour, key, entry),
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    /// Milliseconds until the contact with a neighbour that is on ends, and until the next one begins, as planned.
+    fn contact_times(&self, now: Now, peer: &NodeId) -> (Option<u64>, Option<u64>) {
+        let (own, contacts) = (&self.config.node_ids, &self.config.contacts);
+        let until = |at: dhow_bundle::DtnTime| at.as_millis().saturating_sub(now.dtn.as_millis());
+        if !now.dtn.is_known() {
+            return (None, None);
+        }
+        let current = own
+            .iter()
+            .filter_map(|own| contacts.current(own, peer, now.dtn));
+        let next = own
+            .iter()
+            .filter_map(|own| contacts.next(own, peer, now.dtn));
+        (
+            current.map(|it| until(it.end)).max(),
+            next.map(|it| until(it.start)).min(),
+        )
+    }
+
+    fn bars(&self, neighbour: &Neighbour, key: BundleKey, entry: &Entry) -> Vec<Bar> {
+        let mut bars = Vec::new();
+        if entry.previous().is_some() && entry.previous() == neighbour.peer {
+            bars.push(Bar::CameFromThere);
+        }
+        let (octets, transfer_mru) = (entry.octets(), neighbour.transfer_mru());
+        if must_not_fragment(entry.flags()) && octets > transfer_mru {
+            bars.push(Bar::TooLarge {
+                octets,
+                transfer_mru,
+            });
+        }
+        if entry.is_untranslatable() && !neighbour.speaks(entry.version()) {
+            bars.push(Bar::OtherVersion);
+        }
+        if (self.forwarding).has_left(&self.held, neighbour.link, key) {
+            bars.push(Bar::HasLeft);
+        }
+        bars
+    }
+
+    /// The neighbours to which a bundle is under way.
+    fn senders_of(&self, key: BundleKey) -> Vec<NodeId> {
+        let neighbours = self.adjacencies.neighbours();
+        let senders = neighbours.filter(|(_, it)| it.outgoing().values().any(|it| it.key == key));
+        senders
+            .filter_map(|(session, _)| self.adjacencies.peer_of(session))
+            .collect()
+    }
+
+    /// The octets of a fragment's whole that are here.
+    fn missing(&self, entry: &Entry) -> Option<Cause> {
+        let unit = UnitId::of(entry);
+        Some(Cause::Fragments {
+            octets: self.held.reassembly().covered_octets(&unit)?,
+            total_octets: unit.total_octets,
+        })
+    }
+}
+
+fn whole_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
