@@ -323,6 +323,7 @@ fn metrics_are_text_that_a_collector_reads() {
         "dhow_connections_accepted_total 0",
         "dhow_clients_accepted_total 1",
         "dhow_link_up{link=\"gamma\"} 0",
+        "dhow_bundles_waiting{next_hop=\"ipn:9.0\"} 2",
         "dhow_store_failures_total 0",
         "# EOF",
     ] {

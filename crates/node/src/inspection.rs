@@ -139,6 +139,7 @@ impl Node {
                     bundle_versions: neighbour.policy.bundle_versions,
                     secured: parameters.secured,
                     since: neighbour.since.unwrap_or(Instant::START),
+                    heard: neighbour.heard,
                     bundles_sent: neighbour.bundles_sent,
                     octets_sent: neighbour.octets_sent,
                     bundles_received: neighbour.bundles_received,

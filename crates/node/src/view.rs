@@ -144,6 +144,8 @@ pub struct SessionView {
     pub secured: bool,
     /// When it was established.
     pub since: Instant,
+    /// When octets last came.
+    pub heard: Instant,
     /// Bundles that the neighbour acknowledged.
     pub bundles_sent: u64,
     /// Octets of them.

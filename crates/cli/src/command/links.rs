@@ -42,6 +42,7 @@ const SESSIONS: Listing = Listing {
         Column("RECEIVED", "bundles_received", Show::Count),
         Column("", "octets_received", Show::Size),
         Column("IN FLIGHT", "in_flight", Show::Count),
+        Column("HEARD", "heard_ago_ms", Show::Ago),
     ],
     none: "no session is established",
 };

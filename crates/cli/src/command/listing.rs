@@ -25,6 +25,8 @@ pub enum Show {
     Rate,
     /// Milliseconds.
     Span,
+    /// Milliseconds since something.
+    Ago,
     /// DTN milliseconds.
     Time,
     /// A name of a program's, such as `in_flight`, as words.
@@ -106,7 +108,7 @@ impl Show {
     const fn align(self) -> Align {
         match self {
             Self::Plain | Self::Word | Self::IfAny | Self::Time | Self::Either(..) => Align::Left,
-            Self::Count | Self::Size | Self::Rate | Self::Span => Align::Right,
+            Self::Count | Self::Size | Self::Rate | Self::Span | Self::Ago => Align::Right,
         }
     }
 
@@ -131,6 +133,10 @@ impl Show {
             (Self::Span, Value::Number(number)) => number
                 .as_u64()
                 .map_or_else(|| number.to_string(), quantity::span),
+            (Self::Ago, Value::Number(number)) => number.as_u64().map_or_else(
+                || number.to_string(),
+                |ms| format!("{} ago", quantity::span(ms)),
+            ),
             (Self::Time, Value::Number(number)) => number.as_u64().map_or_else(
                 || number.to_string(),
                 |ms| calendar::utc(DtnTime::from_millis(ms)),

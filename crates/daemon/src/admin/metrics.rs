@@ -1,5 +1,6 @@
 //! Metrics in the OpenMetrics text format that Prometheus reads.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,6 +21,9 @@ use super::neighbours::encode_beacons;
 use crate::counts::DriverCounts;
 use crate::storing::Answers;
 
+/// Next hops that have a value of their own, at most.
+const NEXT_HOPS: usize = 64;
+
 /// The values of the metrics, at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -35,6 +39,10 @@ pub struct Snapshot {
     uptime_s: u64,
     since_received: Option<Duration>,
     links: Vec<(String, bool)>,
+    /// The time for which nothing was heard of each neighbour that has a session.
+    silences: BTreeMap<String, Duration>,
+    /// Bundles that wait for each next hop.
+    waiting: Vec<(String, u64)>,
     beacons: BeaconCounts,
 }
 
@@ -62,6 +70,8 @@ impl Snapshot {
                 .into_iter()
                 .map(|link| (link.name, link.state == LinkState::Up))
                 .collect(),
+            silences: silences(node, now),
+            waiting: waiting(node),
         }
     }
 
@@ -79,6 +89,32 @@ impl Snapshot {
         encode(&mut text, &registry)?;
         Ok(text)
     }
+}
+
+/// The time for which nothing was heard of each neighbour that has a session.
+fn silences(node: &Node, now: Now) -> BTreeMap<String, Duration> {
+    let mut silences = BTreeMap::new();
+    for session in node.sessions() {
+        let silence = now.monotonic.since(session.heard);
+        let least = silences.entry(session.peer.to_string()).or_insert(silence);
+        *least = silence.min(*least);
+    }
+    silences
+}
+
+/// Bundles that wait for each next hop, most first; beyond [`NEXT_HOPS`] they are one.
+fn waiting(node: &Node) -> Vec<(String, u64)> {
+    let all = node.waiting().into_iter();
+    let mut waiting: Vec<_> = all
+        .map(|it| (it.next_hop.unwrap_or_default(), it.bundles))
+        .collect();
+    waiting.sort_by_key(|(_, bundles)| std::cmp::Reverse(*bundles));
+    let others = waiting.split_off(waiting.len().min(NEXT_HOPS));
+    if !others.is_empty() {
+        let bundles = others.iter().map(|(_, bundles)| bundles).sum();
+        waiting.push(("others".to_owned(), bundles));
+    }
+    waiting
 }
 
 #[derive(Debug)]
@@ -101,6 +137,8 @@ impl Collector for Metrics {
             uptime_s,
             since_received,
             links,
+            silences,
+            waiting,
             beacons,
         } = &self.snapshot;
         for (name, help, value) in bundle_counters(counters)
@@ -157,6 +195,27 @@ impl Collector for Metrics {
         for (name, up) in links {
             let labels = [("link", name.as_str())];
             ConstGauge::new(i64::from(*up)).encode(family.encode_family(&labels)?)?;
+        }
+        let mut family = encoder.encode_descriptor(
+            "neighbour_silence_seconds",
+            "Time since octets last came from a neighbour, over any of its sessions",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (peer, silence) in silences {
+            let labels = [("peer", peer.as_str())];
+            ConstGauge::new(silence.as_secs_f64()).encode(family.encode_family(&labels)?)?;
+        }
+        let mut family = encoder.encode_descriptor(
+            "bundles_waiting",
+            "Bundles that wait, by their best next hop: a link, a node, or nothing for those that wait for applications",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (next_hop, bundles) in waiting {
+            let labels = [("next_hop", next_hop.as_str())];
+            let bundles = i64::try_from(*bundles).unwrap_or(i64::MAX);
+            ConstGauge::new(bundles).encode(family.encode_family(&labels)?)?;
         }
         let sent = (drivers.beacons_sent, drivers.beacons_unsent);
         encode_beacons(&mut encoder, beacons, sent)?;
