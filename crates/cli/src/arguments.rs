@@ -117,6 +117,8 @@ pub enum Command {
     Lab(command::lab::Lab),
     /// Write a completion script for a shell
     Completions(command::completions::Completions),
+    Manual(command::manual::Manual),
+    Version(command::version::Version),
 }
 
 /// A duration such as `1d`, `60s`, `250ms`.

@@ -76,6 +76,8 @@ const COMMANDS: &[&[&str]] = &[
     &["lab", "selftest"],
     &["lab", "oedl"],
     &["completions"],
+    &["manual"],
+    &["version"],
 ];
 
 /// A link that could be made, as root.
@@ -269,6 +271,33 @@ fn nonsense_is_refused_by_config_and_run_alike() {
         text.push('\n');
     }
     assert_snapshot("nonsense.txt", &text);
+}
+
+#[test]
+fn the_program_says_what_it_speaks() {
+    let said = run(&["version", "--json"]);
+    let version: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(version["bundle_versions"], serde_json::json!([6, 7]));
+    let protocols = version["protocols"].as_array().unwrap();
+    assert!(protocols.contains(&serde_json::json!("tcpcl")));
+    assert!(run(&["version"]).stdout.starts_with("dhow 0."));
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("man");
+    let said = run(&["manual", directory.to_str().unwrap()]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    for page in ["dhow.1", "dhow-send.1", "dhow-node-run.1"] {
+        let text = std::fs::read_to_string(directory.join(page)).unwrap();
+        assert!(text.contains(".SH NAME"), "{page}");
+    }
+    let file = place.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let said = run(&["manual", file.to_str().unwrap()]);
+    assert_eq!(said.code, 1);
+    assert!(said.stderr.contains("hint: "), "{}", said.stderr);
 }
 
 #[test]

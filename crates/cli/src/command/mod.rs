@@ -12,6 +12,7 @@ pub mod iperf;
 pub mod lab;
 pub mod links;
 pub mod listing;
+pub mod manual;
 pub mod neighbours;
 pub mod node;
 pub mod otg;
@@ -27,6 +28,7 @@ pub mod sim;
 pub mod status;
 pub mod stream;
 pub mod trace;
+pub mod version;
 pub mod why;
 
 use crate::arguments::{Arguments, Command};
@@ -70,5 +72,7 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Sim(command) => command.run(&common),
         Command::Lab(command) => command.run(&common),
         Command::Completions(command) => command.run(),
+        Command::Manual(command) => command.run(),
+        Command::Version(command) => command.run(&common),
     }
 }
