@@ -5,14 +5,14 @@ CARGO ?= cargo
 PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help demo test lint bench profile interop kill custody million crashes mutants instructions case labs clean
+.PHONY: help demo test lint bench profile interop packages wheel book test-full kill custody million crashes mutants instructions case labs clean
 
 help:            ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo:            ## real files cross a link that is mostly down, through a node that is killed (under a minute after the build)
 	@labs/setup demo
-	$(CARGO) build --release --locked -p dhow
+	$(CARGO) build --profile demo --locked -p dhow --no-default-features
 	@$(PYTHON) -m labs.demo $(ARGS)
 
 test: lint       ## all that must hold: formatting, clippy, the rooms, unit and whole-program tests
@@ -20,6 +20,12 @@ test: lint       ## all that must hold: formatting, clippy, the rooms, unit and 
 	$(CARGO) test --profile mutants --locked -p dhow-sim --features mutants
 	$(CARGO) build --locked -p dhow
 	@$(PYTHON) -m tests.run $(ARGS)
+
+test-full: test  ## also what takes a machine of its own: the packages on a bare Debian that systemd boots, the wheel, libraries of Python, the book, Prometheus, OpenTelemetry (root; some minutes more)
+	@labs/setup package
+	@labs/setup book
+	$(CARGO) build --locked -p dhow --features otlp
+	@$(PYTHON) -m tests.run package python_apart book book_made monitoring telemetry $(ARGS)
 
 lint:            ## formatting, clippy (of the planted mistakes too), no_std, the table of allowed dependencies
 	@labs/setup test
@@ -34,13 +40,29 @@ bench:           ## bundles/s and Mbit/s by size, beside a yardstick and raw TCP
 	@$(PYTHON) -m labs.bench $(ARGS)
 
 profile:         ## where a daemon's processor time goes, by perf (ARGS='relay --size 10kB')
-	$(CARGO) build --release --locked -p dhow -p dhow-stream
+	$(CARGO) build --profile symbols --locked -p dhow
+	$(CARGO) build --release --locked -p dhow-stream
 	@$(PYTHON) -m labs.profile $(ARGS)
 
 interop:         ## builds the peers (about 20 minutes the first time) and prints peer x direction x size
 	@labs/setup interop
 	$(CARGO) build --release --locked -p dhow
 	@$(PYTHON) -m labs.interop $(ARGS)
+
+packages:        ## Debian packages of the program and of its symbols, in target/packages
+	@labs/setup package
+	$(CARGO) build --profile symbols --locked -p dhow --features otlp
+	@$(PYTHON) -m packaging.deb $(ARGS)
+
+wheel:           ## a Python wheel of the program and the package dhow, in target/packages (maturin from pip)
+	@labs/setup package
+	$(CARGO) build --profile symbols --locked -p dhow --features otlp
+	@$(PYTHON) -m packaging.wheel $(ARGS)
+
+book:            ## docs/ as a book of HTML with every command and key, in target/book/html (mdBook from the cargo registry, some minutes the first time)
+	@labs/setup book
+	$(CARGO) build --locked -p dhow
+	@$(PYTHON) -m packaging.book $(ARGS)
 
 kill:            ## 200 rounds of SIGKILL while 1,000 bundles stream: nothing lost, nothing delivered again
 	@labs/setup test

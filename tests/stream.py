@@ -127,7 +127,7 @@ class Stream(Workplace):
         self.send(b"chunks")
         came = self.receive("--timeout", "20s", "--from", "ipn:1.*")
         self.assertEqual((came.returncode, came.stdout), (0, b"chunks"))
-        self.assertIn(b"the payload is no chunk of a stream", came.stderr)
+        self.assertIn(b"the payload is not a chunk of a stream", came.stderr)
         end = time.monotonic() + PATIENCE_S
         while self.receiver.show("status")["store"]["bundles"]:
             self.assertLess(time.monotonic(), end, "bundles that are not confirmed")

@@ -33,6 +33,13 @@ class TwoNodes(Workplace):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("no answer from ipn:2.5201 to 65536 bundles", done.stderr)
 
+    def test_what_names_nothing_is_bad_usage_and_what_is_not_there_is_refused(self) -> None:
+        self.sender.start()
+        for code, words in [(2, ("why", "foo")), (2, ("bundle", "drop", "foo")), (1, ("why", "ipn:1.1/1/1")), (1, ("bundle", "drop", "ipn:1.1/1/1"))]:
+            done = self.sender.run(*words)
+            self.assertEqual(done.returncode, code, (words, done.stderr))
+            self.assertIn("hint: ", done.stderr)
+
     def test_first_line_says_who_is_ready(self) -> None:
         self.receiver.start()
         self.assertEqual(self.receiver.ready["event"], "ready")

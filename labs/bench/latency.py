@@ -11,6 +11,7 @@ from labs.rig.node import Link, Node, NodeFailed, Settings
 
 IDLE = "ping, idle"
 LOADED = "ping, beside a stream of 10 kB bundles"
+EXPEDITED = "ping, expedited, beside a stream of 10 kB bundles"
 
 COUNT = 200
 INTERVAL_MS = 10
@@ -32,7 +33,7 @@ class Latency:
 
 
 def measure(workshop: Workshop, count: int = COUNT) -> list[Latency]:
-    """Two durable nodes, first idle, then under load."""
+    """Two durable nodes, first idle, then under load: as all other bundles, and before them."""
     with (
         workshop.directory() as directory,
         workshop.node(directory / "receiver", Settings("ipn:2.0", quota=QUOTA)) as receiver,
@@ -45,15 +46,17 @@ def measure(workshop: Workshop, count: int = COUNT) -> list[Latency]:
             file = payload(directory / "payload", LOAD_OCTETS)
             load = sender.begin("send", "ipn:2.42", str(file), "--count", "100000000")
             try:
-                return [idle, ping(sender, LOADED, count)]
+                return [idle, ping(sender, LOADED, count), ping(sender, EXPEDITED, count, "expedited")]
             finally:
                 load.kill()
                 workshop.crew.dismiss(load)
 
 
-def ping(node: Node, case: str, count: int) -> Latency:
+def ping(node: Node, case: str, count: int, priority: str = "normal") -> Latency:
     """One run of `dhow ping`."""
     words = ["ping", "ipn:2.7", "--count", str(count), "--interval", f"{INTERVAL_MS}ms", "--timeout", "20s", "--json"]
+    # A program from before priorities takes the other words.
+    words += ["--priority", priority] if priority != "normal" else []
     done = subprocess.run(node.command(*words), capture_output=True, text=True, timeout=120, check=False)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     times = [line["rtt_ms"] for line in lines if "rtt_ms" in line and not line["repeated"]]

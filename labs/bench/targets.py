@@ -92,4 +92,4 @@ COMPARISONS = [
 ]
 
 # Median round trips between two nodes on loopback: idle, and beside a stream where a flush takes a millisecond.
-PING_MS = {latency.IDLE: 1.0, latency.LOADED: 20.0}
+PING_MS = {latency.IDLE: 1.0, latency.LOADED: 20.0, latency.EXPEDITED: 5.0}

@@ -121,7 +121,7 @@ def receipts(senders: list[Program]) -> bool:
 
 def run(options: argparse.Namespace, directory: Path) -> Outcome:
     """One demonstration; everything it started has ended when it returns."""
-    binary = dhow("release")
+    binary = dhow("demo")
     cargo = Cargo(binary, options.split, "ipn:1")
     path = network(options.loopback)
     try:

@@ -40,13 +40,13 @@ def made_with() -> str:
 
 
 def build() -> Path:
-    """The exercise as an optimised binary."""
-    command = [os.environ.get("CARGO", "cargo"), "build", "--quiet", "--release", "--locked",
+    """The exercise as an optimised binary that has its symbols."""
+    command = [os.environ.get("CARGO", "cargo"), "build", "--quiet", "--profile", "symbols", "--locked",
                "-p", "dhow-node", "--example", "passage"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CannotCount(f"cannot build the exercise:\n{done.stderr.strip()}")
-    return target_directory() / "release" / "examples" / "passage"
+    return target_directory() / "symbols" / "examples" / "passage"
 
 
 def count(exercise: Path, stage: str, bundles: int, octets: int, profile: Path) -> int:

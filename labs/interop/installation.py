@@ -11,6 +11,7 @@ from labs.rig.terminal import say
 DTN7_VERSION = "0.21.0"
 UD3TN_VERSION = "0.15.2"
 OML4PY_VERSION = "2.10.4"
+PYTE_VERSION = "0.8.2"
 HARDY_VERSION = "bpa 0.2.0, tcpclv4 0.4.0"
 
 
@@ -65,6 +66,11 @@ def ud3tn() -> Path:
 def oml4py() -> Path:
     """The directory with a `python` that has OML's client."""
     return _python("oml4py", f"oml4py=={OML4PY_VERSION}", "lib/python*/site-packages/oml4py.py")
+
+
+def pyte() -> Path:
+    """The directory with a `python` that has a terminal as a value."""
+    return _python("pyte", f"pyte=={PYTE_VERSION}", "lib/python*/site-packages/pyte/__init__.py")
 
 
 def _python(name: str, package: str, proof: str) -> Path:

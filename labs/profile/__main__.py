@@ -63,7 +63,7 @@ def profile(options: argparse.Namespace, room: Path) -> None:
     """Makes ready, records, prints."""
     kind = Kind(options.case, options.size, options.durability, options.flush_delay, options.threads)
     bundles = options.count or SIZES.get(options.size, max(1, 1_600_000_000 // max(options.size, 1)))
-    binary = dhow("release")
+    binary = dhow("symbols")
     KEPT.mkdir(parents=True, exist_ok=True)
     for old in KEPT.iterdir():
         old.unlink()

@@ -13,7 +13,7 @@ def target_directory() -> Path:
 
 
 def dhow(profile: str) -> Path:
-    """The binary of a profile (`debug`, `release`); DHOW_BIN overrides it. Exits when there is none."""
+    """The binary of a profile (`debug`, `demo`, `release`, `symbols`); DHOW_BIN overrides it. Exits when there is none."""
     return built("dhow", profile, "dhow", "DHOW_BIN")
 
 
@@ -31,6 +31,6 @@ def built(name: str, profile: str, package: str, variable: str) -> Path:
     """What cargo built; exits when it is not there."""
     path = Path(os.environ.get(variable, target_directory() / profile / name)).resolve()
     if not path.is_file():
-        flag = " --release" if profile == "release" else ""
+        flag = {"debug": "", "release": " --release"}.get(profile, f" --profile {profile}")
         sys.exit(f"no {name} binary at {path}\nhint: cargo build{flag} -p {package}")
     return path

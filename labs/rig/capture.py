@@ -49,12 +49,13 @@ class Verdict:
 
 
 class Capture:
-    """A capture on loopback of some ports, of TCP or UDP."""
+    """A capture on loopback of some ports, of TCP or UDP, where `spoken` is spoken, or what usually is."""
 
-    def __init__(self, crew: Crew, file: Path, ports: Iterable[int], transport: str = "tcp") -> None:
+    def __init__(
+            self, crew: Crew, file: Path, ports: Iterable[int], transport: str = "tcp", spoken: str | None = None) -> None:
         ports = list(ports)
         self.crew = crew
-        self.dissection = Dissection(file, ports, transport=transport)
+        self.dissection = Dissection(file, ports, transport=transport, spoken=spoken)
         if not ports:
             raise ValueError("a capture needs ports")
         expression = " or ".join(f"{transport} port {port}" for port in ports)
@@ -93,6 +94,7 @@ class Dissection:
     ports: list[int]  # where TCPCLv4 is spoken, or where datagrams are bundles
     more: list[str] = field(default_factory=list)  # further arguments
     transport: str = "tcp"
+    spoken: str | None = None
 
     def verdict(self, frames: str = "tcp") -> Verdict:
         """Dissects the frames that a display filter selects, in two passes, so that later frames count too."""
@@ -113,7 +115,7 @@ class Dissection:
         # Two processors may capture the packets of one connection in another order than it sent them.
         command = ["tshark", "-2", "-r", str(self.file), "-o", "tcp.reassemble_out_of_order:TRUE",
                    "-Y", selection, "-T", "fields", *self.more]
-        spoken = {"tcp": "tcpcl", "udp": "bundle"}[self.transport]
+        spoken = self.spoken or {"tcp": "tcpcl", "udp": "bundle"}[self.transport]
         for port in self.ports:
             command += ["-d", f"{self.transport}.port=={port},{spoken}"]
         for name in names:

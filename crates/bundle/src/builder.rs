@@ -12,6 +12,7 @@ use crate::gateway::identity;
 use crate::header::{Closing, HeadOctets, Header, PayloadHead};
 use crate::id::CreationTimestamp;
 use crate::payload::PayloadCrc;
+use crate::priority::{ClassOfService, Priority};
 use crate::reading::Reading;
 use crate::v6;
 use crate::v7::block::{
@@ -63,6 +64,7 @@ pub struct BundleBuilder {
     blocks: Vec<(BlockType, BlockFlags, Bytes)>,
     /// Of a bundle of version 6.
     custodian: EndpointId,
+    priority: Option<Priority>,
 }
 
 impl BundleBuilder {
@@ -91,6 +93,7 @@ impl BundleBuilder {
             payload_crc_type: CrcType::Crc32C,
             blocks: Vec::new(),
             custodian: EndpointId::Null,
+            priority: None,
         };
         // RFC 9171 4.2.3: nothing that needs the bundle's identity for anonymous bundles.
         let builder = match builder.primary.source.is_null() {
@@ -118,7 +121,7 @@ impl BundleBuilder {
     }
 
     /// The bundle is of another version than 7. Of version 6, its flags are those of RFC 5050 4.2; it has no checksums, no hop limit, and
-    /// no extension blocks but its age where it has no creation time.
+    /// no extension blocks but its age where it has no creation time, and its ordinal where it has one.
     #[must_use]
     pub const fn with_version(mut self, version: Version) -> Self {
         self.version = version;
@@ -187,6 +190,22 @@ impl BundleBuilder {
         self.with_block(BlockType::HOP_COUNT, BlockFlags::REPLICATE, content)
     }
 
+    /// The order in which the bundle leaves nodes: of version 7 in ION's block, which a normal one has not; of version 6 in its flags and, for
+    /// an ordinal, the extended class of service block.
+    #[must_use]
+    pub fn with_priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// The order in which the bundle leaves nodes: what its flags say where nothing else does.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        let flags = self.primary.flags.bits();
+        self.priority
+            .unwrap_or_else(|| Priority::of_flags(self.version, flags))
+    }
+
     /// Says that the report-to endpoint reads aggregated reports (`docs/aggregated-reports.md`).
     #[must_use]
     pub fn with_aggregated_reports(self) -> Self {
@@ -216,7 +235,20 @@ impl BundleBuilder {
         let mut out = Vec::with_capacity(128);
         write_indefinite_array(&mut out);
         self.primary.encode(&mut out);
-        for (number, (block_type, flags, content)) in (2..).zip(&self.blocks) {
+        let quality = self
+            .priority
+            .filter(|it| *it != Priority::Normal)
+            .map(|it| {
+                let content = ClassOfService::of(it).block_v7();
+                // Every fragment leaves in the same order.
+                (
+                    BlockType::QUALITY_OF_SERVICE,
+                    BlockFlags::REPLICATE,
+                    content,
+                )
+            });
+        for (number, (block_type, flags, content)) in (2..).zip(self.blocks.iter().chain(&quality))
+        {
             let crc_type = EXTENSION_CRC_TYPE;
             let block = CanonicalBlock::new(*block_type, number, *flags, crc_type, content.clone());
             out.extend_from_slice(&block.octets);
@@ -241,7 +273,8 @@ impl BundleBuilder {
             .map_err(|refusal| Refusal::V6(v6::Refusal::Untranslatable(Box::new(refusal))))?;
         let singleton = v6::BundleFlags::SINGLETON_DESTINATION;
         let flags = v6::BundleFlags::from_bits(primary.flags.bits())
-            .with(singleton, primary.destination.is_singleton());
+            .with(singleton, primary.destination.is_singleton())
+            .with_priority(self.class_v6());
         let mut header = v6::Header::new(
             v6::PrimaryBlock {
                 flags,
@@ -259,6 +292,10 @@ impl BundleBuilder {
             },
             payload_octets,
         )?;
+        let class = self.priority.map(ClassOfService::of);
+        header
+            .blocks
+            .extend(class.and_then(ClassOfService::block_v6));
         if !primary.creation.time.is_known() {
             let age = v6::Block::of_age(v6::BlockType::AGE, 0);
             header.blocks.push(age);
@@ -268,6 +305,12 @@ impl BundleBuilder {
             v6::BlockFlags::LAST,
             payload_octets,
         ))
+    }
+
+    /// The class of service in the flags of version 6.
+    fn class_v6(&self) -> v6::Priority {
+        let flags = v6::BundleFlags::from_bits(self.primary.flags.bits());
+        self.priority.map_or(flags.priority(), Priority::class)
     }
 
     /// The whole bundle with this payload.

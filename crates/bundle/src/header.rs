@@ -285,8 +285,13 @@ impl Header {
     }
 
     pub(crate) fn is_unsupported(&self, block: &ExtensionBlock) -> bool {
-        let is_foreign = block.block_type == BlockType::AGGREGATED_REPORTS
-            && !announces_aggregated_reports(self.content(block));
+        let is_foreign = match block.block_type {
+            BlockType::AGGREGATED_REPORTS => !announces_aggregated_reports(self.content(block)),
+            BlockType::QUALITY_OF_SERVICE | BlockType::HDTN_PRIORITY => {
+                self.class_in(block).is_none()
+            }
+            _ => false,
+        };
         !block.block_type.is_supported() || is_foreign || self.encrypted.contains(&block.number)
     }
 

@@ -72,6 +72,10 @@ mistakes! {
     NeighbourNotWoken,
     /// A bundle for an application waits until another thing wakes it.
     ApplicationNotWoken,
+    /// All bundles wait as those of normal priority do.
+    PriorityIgnored,
+    /// A router gives copies in the order in which they came, whatever their priority.
+    PriorityOfCopiesIgnored,
     /// A bundle that comes from a neighbour never expires.
     ExpiryOfKeptForgotten,
     /// A bundle that expired on its way to a neighbour is not deleted when it is back.
@@ -236,6 +240,26 @@ mistakes! {
     PermitsAnew,
     /// A node may be given a copy of what it has been given.
     GivenForgotten,
+    /// All checkpoints of a session of LTP have one number.
+    CheckpointNumberStandsStill,
+    /// The report that completes the claims of a block leaves before the block is durable.
+    ReportedBeforeDurable,
+    /// Octets that a report lacks are sent again from one octet before.
+    WrongOctetsAgain,
+    /// A cancellation by the sender of a block is not heeded.
+    BlockCancellationIgnored,
+    /// Countdowns go on while the peer cannot transmit.
+    CountdownInSilence,
+    /// The scope of a report ends an octet before its claims.
+    ClaimOutsideScope,
+    /// What comes late of a block that is over opens its session anew.
+    LateSegmentOpens,
+    /// A block is complete when its end has come.
+    RedPartTrusted,
+    /// The acknowledgment of a report names the next one.
+    NextReportAcknowledged,
+    /// Acknowledgments of reports are not heeded.
+    ReportAcknowledgmentIgnored,
 }
 
 impl Mutant {

@@ -16,6 +16,9 @@ pub enum Protocol {
     /// Bundles over UDP (RFC 7122, draft-ietf-dtn-udpcl-04), with the peer that the policy names. Nothing is acknowledged:
     /// a bundle is removed when its last datagram has left ([`OnSent`]), and may be lost.
     Udp(UdpPolicy),
+    /// Blocks of the Licklider Transmission Protocol (RFC 5326) over UDP, client service 1 (RFC 7116), with the peer that the policy
+    /// names. A red block is acknowledged; of one that is not, a bundle is removed as over UDP.
+    Ltp(LtpPolicy),
     /// Bundles one after the other over a TCP connection, from the side that dials to the side that accepts
     /// (draft-burleigh-dtn-stcp-00, draft-ietf-dtn-mtcpcl-01), with the peer that the policy names. Nothing is acknowledged: a bundle is
     /// removed when the socket has taken its last octet ([`OnSent`]), and may be lost.
@@ -47,6 +50,65 @@ pub struct UdpPolicy {
     pub octets_per_s: u64,
     /// The fate of a bundle when its last datagram has left.
     pub on_sent: OnSent,
+}
+
+/// The behaviour of a link over LTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LtpPolicy {
+    /// The engine ID here; `None` for the node number of the node's `ipn:` ID.
+    pub engine: Option<u64>,
+    /// The engine ID of the peer; `None` for the node number of its `ipn:` ID.
+    pub remote_engine: Option<u64>,
+    /// The part of each block that is acknowledged, and sent again where it is lost.
+    pub red: RedPart,
+    /// Largest datagram sent, octets of UDP payload; [`UdpPolicy::MTU_MIN`] to [`UdpPolicy::MTU_MAX`] (default 1400).
+    pub mtu_octets: u64,
+    /// UDP payload sent, octets a second: nothing else slows the sender down (default 1,250,000).
+    pub octets_per_s: u64,
+    /// One-way light time, milliseconds, where no planned contact says another (default 50).
+    pub light_time_ms: u64,
+    /// Largest block in either direction, octets (default 64 MiB). Larger bundles are cut into fragments.
+    pub block_octets: u64,
+    /// Blocks that may be under way at a time in each direction (default 1,024).
+    pub blocks: u32,
+    /// The fate of a bundle whose block is not all red when its last datagram has left.
+    pub on_sent: OnSent,
+    /// The proof of where segments come from.
+    pub authentication: LtpAuthentication,
+    /// The blocks of bundles that wait.
+    pub aggregation: Aggregation,
+}
+
+/// The blocks of bundles that wait for a peer over LTP, where these are small and blocks all red.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Aggregation {
+    /// Several are one block, which the peer takes apart.
+    #[default]
+    Shared,
+    /// Each is a block.
+    Alone,
+}
+
+/// The part of a block that is red: acknowledged, and sent again where it is lost (RFC 5326 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RedPart {
+    /// All of it.
+    #[default]
+    All,
+    /// Nothing of it.
+    None,
+    /// So many octets from its start; shorter blocks are all red.
+    Octets(u64),
+}
+
+/// The authentication of the segments of a link over LTP, both ways (RFC 5327 2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LtpAuthentication {
+    /// None.
+    #[default]
+    None,
+    /// HMAC-SHA1-80, with a key that the driver has.
+    Key,
 }
 
 /// The form of bundles on a TCP connection that carries them in one direction.
@@ -109,11 +171,12 @@ pub enum OnSent {
 
 impl Protocol {
     /// All that files name, with default settings.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Tcpcl4,
         Self::Tcpcl3,
         Self::Auto,
         Self::Udp(UdpPolicy::DEFAULT),
+        Self::Ltp(LtpPolicy::DEFAULT),
         Self::framed(Framing::Stcp),
         Self::framed(Framing::StcpDraft),
         Self::framed(Framing::Mtcp),
@@ -126,18 +189,20 @@ impl Protocol {
         Self::Tcpcl3.name(),
         Self::Auto.name(),
         Self::Udp(UdpPolicy::DEFAULT).name(),
+        Self::Ltp(LtpPolicy::DEFAULT).name(),
         Framing::Stcp.name(),
         Framing::StcpDraft.name(),
         Framing::Mtcp.name(),
         Self::Bibe(BibePolicy::DEFAULT).name(),
     ];
 
-    /// The names of those that reach a neighbour by themselves: all but the one that carries bundles in others.
-    pub const DIRECT: &[&str] = &[
+    /// The names of those that links of scenarios have: all but the one that carries bundles in others.
+    pub const OF_SCENARIOS: &[&str] = &[
         Self::Tcpcl4.name(),
         Self::Tcpcl3.name(),
         Self::Auto.name(),
         Self::Udp(UdpPolicy::DEFAULT).name(),
+        Self::Ltp(LtpPolicy::DEFAULT).name(),
         Framing::Stcp.name(),
         Framing::StcpDraft.name(),
         Framing::Mtcp.name(),
@@ -148,6 +213,7 @@ impl Protocol {
     pub const LISTENERS: &[&str] = &[
         Self::Tcpcl4.name(),
         Self::Udp(UdpPolicy::DEFAULT).name(),
+        Self::Ltp(LtpPolicy::DEFAULT).name(),
         Framing::Stcp.name(),
         Framing::StcpDraft.name(),
         Framing::Mtcp.name(),
@@ -170,6 +236,7 @@ impl Protocol {
             Self::Tcpcl3 => "tcpcl3",
             Self::Auto => "auto",
             Self::Udp(_) => "udp",
+            Self::Ltp(_) => "ltp",
             Self::Stcp(policy) => policy.framing.name(),
             Self::Bibe(_) => "bibe",
             Self::Program => "program",
@@ -191,7 +258,7 @@ impl Protocol {
             Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto | Self::Stcp(_) | Self::Program => {
                 Transport::Tcp
             }
-            Self::Udp(_) => Transport::Udp,
+            Self::Udp(_) | Self::Ltp(_) => Transport::Udp,
             Self::Bibe(_) => Transport::Bundles,
         }
     }
@@ -203,6 +270,8 @@ impl Protocol {
             Self::Tcpcl4 | Self::Auto => true,
             // RFC 7242 7: the version has none of its own.
             Self::Tcpcl3 | Self::Udp(_) => false,
+            // RFC 5327 2.1: segments are authenticated by themselves.
+            Self::Ltp(_) => false,
             // The drafts leave it to management, and it is not offered.
             Self::Stcp(_) | Self::Program => false,
             // Bundles are protected on their way as any others.
@@ -225,12 +294,20 @@ impl Protocol {
         )
     }
 
+    /// Whether transfers that are under way outlast the times in which nothing can pass.
+    #[must_use]
+    pub const fn keeps_transfers(self) -> bool {
+        matches!(self, Self::Ltp(_))
+    }
+
     /// The fate of a bundle that has left, where nobody acknowledges it.
     #[must_use]
     pub const fn on_sent(self) -> Option<OnSent> {
         match self {
             Self::Tcpcl4 | Self::Tcpcl3 | Self::Auto | Self::Bibe(_) | Self::Program => None,
             Self::Udp(policy) => Some(policy.on_sent),
+            Self::Ltp(policy) if matches!(policy.red, RedPart::All) => None,
+            Self::Ltp(policy) => Some(policy.on_sent),
             Self::Stcp(policy) => Some(policy.on_sent),
         }
     }
@@ -278,6 +355,37 @@ impl UdpPolicy {
 }
 
 impl Default for UdpPolicy {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl LtpPolicy {
+    /// Least `block_octets`.
+    pub const BLOCK_MIN: u64 = 1_024;
+
+    /// Largest `block_octets`: 1 TiB.
+    pub const BLOCK_MAX: u64 = 1 << 40;
+
+    /// Most `blocks`.
+    pub const BLOCKS_MAX: u32 = 65_536;
+
+    const DEFAULT: Self = Self {
+        engine: None,
+        remote_engine: None,
+        red: RedPart::All,
+        mtu_octets: 1_400,
+        octets_per_s: 1_250_000,
+        light_time_ms: 50,
+        block_octets: 64 << 20,
+        blocks: 1_024,
+        on_sent: OnSent::Forget,
+        authentication: LtpAuthentication::None,
+        aggregation: Aggregation::Shared,
+    };
+}
+
+impl Default for LtpPolicy {
     fn default() -> Self {
         Self::DEFAULT
     }
@@ -386,11 +494,11 @@ mod tests {
         for (it, name) in BibeDialect::ALL.into_iter().zip(BibeDialect::NAMES) {
             assert_eq!((it.name(), BibeDialect::named(name)), (*name, Some(it)));
         }
-        for name in Protocol::DIRECT {
+        for name in Protocol::OF_SCENARIOS {
             let transport = Protocol::named(name).unwrap().transport();
             assert_ne!(transport, Transport::Bundles);
         }
-        assert_eq!(Protocol::DIRECT.len() + 1, Protocol::NAMES.len());
+        assert_eq!(Protocol::OF_SCENARIOS.len() + 1, Protocol::NAMES.len());
         for (it, name) in OnSent::ALL.into_iter().zip(OnSent::NAMES) {
             assert_eq!((it.name(), OnSent::named(name)), (*name, Some(it)));
         }

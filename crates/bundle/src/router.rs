@@ -72,17 +72,23 @@ pub enum DropPolicy {
     Largest,
     /// Those that their router would give last.
     Last,
+    /// Those that have been here longest, what was made here among them.
+    FirstOfAll,
+    /// Those that their router would give last, what was made here among them.
+    LastOfAll,
 }
 
 impl DropPolicy {
     /// All of them.
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::None,
         Self::FirstIn,
         Self::MostCopied,
         Self::NearestExpiry,
         Self::Largest,
         Self::Last,
+        Self::FirstOfAll,
+        Self::LastOfAll,
     ];
 
     /// Their names in files.
@@ -93,6 +99,8 @@ impl DropPolicy {
         Self::NearestExpiry.name(),
         Self::Largest.name(),
         Self::Last.name(),
+        Self::FirstOfAll.name(),
+        Self::LastOfAll.name(),
     ];
 
     /// Its name in files.
@@ -105,7 +113,15 @@ impl DropPolicy {
             Self::NearestExpiry => "nearest-expiry",
             Self::Largest => "largest",
             Self::Last => "last",
+            Self::FirstOfAll => "first-of-all",
+            Self::LastOfAll => "last-of-all",
         }
+    }
+
+    /// Whether it deletes what was made at the node, too: nobody may have that then.
+    #[must_use]
+    pub const fn is_of_all(self) -> bool {
+        matches!(self, Self::FirstOfAll | Self::LastOfAll)
     }
 
     /// That of this name.

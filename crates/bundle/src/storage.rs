@@ -12,7 +12,9 @@ use bytes::Bytes;
 
 use crate::eid::EndpointId;
 use crate::id::BundleId;
+use crate::priority::Priority;
 use crate::time::DtnTime;
+use crate::version::Version;
 
 /// Identities of removed bundles that a node and its store remember where nobody says how many.
 pub const REMOVED_BOUND: usize = 100_000;
@@ -163,9 +165,20 @@ pub struct StoredBundle {
     pub previous: Option<EndpointId>,
     /// Its report-to endpoint reads aggregated reports (docs/aggregated-reports.md).
     pub reads_aggregated_reports: bool,
+    /// The order in which it leaves.
+    pub priority: Priority,
     /// The state of the bundle that changes while it is held, as its node writes it: at most [`NOTE_OCTETS`]. [`StoreCommand::Note`]
     /// replaces it.
     pub note: Bytes,
+}
+
+impl StoredBundle {
+    /// The priority, where the flags do not say it.
+    #[must_use]
+    pub fn priority_beyond_flags(&self) -> Option<Priority> {
+        let version = Version::of_number(self.version).unwrap_or_default();
+        (self.priority != Priority::of_flags(version, self.flags)).then_some(self.priority)
+    }
 }
 
 /// Digests of recordings hold it: fields that came later count where they are not empty, the mark as the bit of the flags that it was.
@@ -186,6 +199,9 @@ impl Hash for StoredBundle {
         self.previous.hash(state);
         if !self.note.is_empty() {
             self.note.hash(state);
+        }
+        if let Some(priority) = self.priority_beyond_flags() {
+            priority.hash(state);
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The machine: packets in at one end, out at the other, later and not always.
 
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::Instant;
 
+use crate::delay::Delay;
 use crate::line::Line;
 use crate::loss::Dice;
 use crate::profile::Profile;
@@ -58,6 +60,9 @@ struct Timed {
 #[derive(Debug)]
 pub struct Channel {
     profile: Profile,
+    /// The delay in time, from `begun` on; the profile's where there is none.
+    course: Option<Delay>,
+    begun: Instant,
     line: Line,
     dice: Dice,
     contact: Contact,
@@ -77,6 +82,8 @@ impl Channel {
     pub const fn new(profile: Profile, seed: u64) -> Self {
         Self {
             profile,
+            course: None,
+            begun: Instant::START,
             line: Line::new(profile.rate),
             dice: Dice::new(seed),
             contact: Contact::Up,
@@ -106,9 +113,26 @@ impl Channel {
         self
     }
 
-    /// The trace of the rate, if there is one, begins at `start`. Packets that have left by `now` arrive; waiting packets leave by the trace from its new beginning.
+    /// The same, with a delay that changes in time instead of the profile's. Its course begins at the start of time, or when it is
+    /// [told to](Channel::handle_start). Packets keep their order: where it becomes shorter, none overtakes one that left before.
+    #[must_use]
+    pub fn with_delay(mut self, delay: Delay) -> Self {
+        self.course = Some(delay);
+        self
+    }
+
+    /// The delay of what leaves at an instant.
+    fn delay(&self, left: Instant) -> Duration {
+        let course = self.course.as_ref();
+        course.map_or(self.profile.delay, |course| {
+            course.at(left.since(self.begun))
+        })
+    }
+
+    /// The trace of the rate and the course of the delay, if there are such, begin at `start`. Packets that have left by `now` arrive; waiting packets leave by the trace from its new beginning.
     pub fn handle_start(&mut self, now: Instant, start: Instant) {
         self.depart(now);
+        self.begun = start;
         if self.line.begin(start) {
             for waiting in &mut self.waiting {
                 waiting.at = self.line.transmit(now, length(&waiting.packet));
@@ -176,7 +200,7 @@ impl Channel {
         let under_way = [&self.flying, &self.held_up];
         let arrivals = under_way.into_iter().filter_map(VecDeque::front);
         let waiting = self.waiting.front();
-        let soonest = waiting.map(|waiting| waiting.at + self.profile.delay);
+        let soonest = waiting.map(|waiting| waiting.at + self.delay(waiting.at));
         arrivals.map(|next| next.at).chain(soonest).min()
     }
 
@@ -224,7 +248,7 @@ impl Channel {
 
     /// A packet left, and will arrive behind those that left before it: behind all, or behind those that are held up.
     fn fly(&mut self, left: Instant, packet: Bytes) {
-        let mut at = left + self.profile.delay + self.dice.jitter(self.profile.jitter);
+        let mut at = left + self.delay(left) + self.dice.jitter(self.profile.jitter);
         let mut queue = &mut self.flying;
         if self.dice.picks(self.profile.reordering.part) {
             self.counters.reordered += 1;

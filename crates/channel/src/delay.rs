@@ -1,10 +1,14 @@
 //! Propagation delay of a link: constant, or a function of time.
 
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::profile::ProfileError;
+
+/// Ranges for the time between two points of a delay that changes between them.
+const STEPS: u32 = 16;
 
 /// Propagation delay, constant or a function of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +72,48 @@ impl Delay {
         }
     }
 
+    /// The shortest that there is.
+    #[must_use]
+    pub fn shortest(&self) -> Duration {
+        match &self.0 {
+            Course::Constant(delay) => *delay,
+            Course::Points(points) => points
+                .iter()
+                .map(|(_, delay)| *delay)
+                .min()
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Ranges of time that follow each other from the start on, as contact plans have them, each with the longest delay in it: its end, and the
+    /// delay. The last has no end. Where the delay changes evenly between two times, there are [`STEPS`] ranges.
+    #[must_use]
+    pub fn ranges(&self) -> Vec<(Option<Duration>, Duration)> {
+        let points: &[(Duration, Duration)] = match &self.0 {
+            Course::Constant(delay) => return vec![(None, *delay)],
+            Course::Points(points) => points,
+        };
+        let mut ranges: Vec<(Option<Duration>, Duration)> = Vec::new();
+        let mut last = points.first().map_or(Duration::ZERO, |(_, delay)| *delay);
+        for (from, to) in points.iter().zip(points.iter().skip(1)) {
+            // A delay that does not change belongs to the range that goes on.
+            if from.1 == to.1 {
+                last = from.1;
+                continue;
+            }
+            ranges.push((Some(from.0), last));
+            for step in 1..=STEPS {
+                let end = from.0 + (to.0.saturating_sub(from.0)) * step / STEPS;
+                let start = from.0 + (to.0.saturating_sub(from.0)) * (step - 1) / STEPS;
+                ranges.push((Some(end), self.at(start).max(self.at(end))));
+            }
+            last = to.1;
+        }
+        ranges.push((None, last));
+        ranges.dedup_by_key(|range| range.0);
+        ranges
+    }
+
     /// The longest that there is.
     #[must_use]
     pub fn longest(&self) -> Duration {
@@ -109,5 +155,33 @@ mod tests {
             Delay::course(vec![(s(1), s(1)), (s(1), s(2))]),
             Err(ProfileError::OutOfOrder)
         );
+    }
+
+    #[test]
+    fn ranges_follow_each_other_and_none_is_shorter_than_the_delay_in_it() {
+        let s = Duration::from_secs;
+        assert_eq!(Delay::constant(s(3)).ranges(), [(None, s(3))]);
+        let jump = Duration::from_nanos(1);
+        let course = vec![
+            (s(0), s(1)),
+            (s(100) - jump, s(1)),
+            (s(100), s(5)),
+            (s(200), s(5)),
+            (s(360), s(21)),
+        ];
+        let delay = Delay::course(course).expect("a course");
+        let ranges = delay.ranges();
+        let mut start = Duration::ZERO;
+        for (end, longest) in &ranges {
+            let end = end.unwrap_or(s(1_000));
+            assert!(start <= end);
+            for at in [start, (start + end) / 2, end.saturating_sub(jump)] {
+                assert!(delay.at(at.max(start)) <= *longest, "{at:?}");
+                assert!(*longest - delay.at(at.max(start)) <= s(4), "{at:?}");
+            }
+            start = end;
+        }
+        assert_eq!((delay.shortest(), delay.longest()), (s(1), s(21)));
+        assert_eq!(ranges.last(), Some(&(None, s(21))));
     }
 }

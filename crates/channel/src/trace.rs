@@ -27,7 +27,7 @@ pub enum TraceError {
     #[error("it is over at once: its last moment, after which it begins anew, is 0")]
     NoTime,
     /// Not a number.
-    #[error("'{text}' is no number of milliseconds from 0 to {}", u32::MAX)]
+    #[error("'{text}' is not a number of milliseconds from 0 to {}", u32::MAX)]
     Number {
         /// The number of the line.
         line: usize,
@@ -232,12 +232,12 @@ mod tests {
             (
                 "1\n\n2\n",
                 2,
-                "'' is no number of milliseconds from 0 to 4294967295",
+                "'' is not a number of milliseconds from 0 to 4294967295",
             ),
             (
                 "1\n2.5\n",
                 2,
-                "'2.5' is no number of milliseconds from 0 to 4294967295",
+                "'2.5' is not a number of milliseconds from 0 to 4294967295",
             ),
             (
                 "1\n9\n8\n",

@@ -6,17 +6,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use dhow_client::Address;
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-use crate::address::{HINT, admin_socket, locate};
+use crate::address::{HINT, admin_socket, hint_of, locate};
 use crate::application::SILENT_HINT;
 use crate::failure::Failure;
 
 /// Most octets of an answer: a listing of a million bundles fits.
 const ANSWER_OCTETS: usize = 1 << 30;
+
+/// Most octets of a refusal.
+const REFUSAL_OCTETS: usize = 64 << 10;
 
 /// The time that a node may take to answer: it serves operators between the turns of its work.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,6 +54,13 @@ impl Admin {
         self
     }
 
+    /// Waits as long as it takes: events may be a day apart.
+    #[cfg(feature = "top")]
+    pub const fn patiently(mut self) -> Self {
+        self.patience = Duration::MAX;
+        self
+    }
+
     /// Asks for a resource.
     pub fn read(&self, path: &str) -> Result<Value, Failure> {
         self.request(&Method::GET, path, None)
@@ -58,6 +69,29 @@ impl Admin {
     /// Has something done; `body` is sent as JSON.
     pub fn act(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         self.request(method, path, body)
+    }
+
+    /// Gives the octets of a long answer to somebody, as they come.
+    pub fn stream(
+        &self,
+        method: &Method,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.runtime.block_on(async {
+            let (status, mut body) = self.begin(method, path, None).await?;
+            if !status.is_success() {
+                let octets = Limited::new(body, REFUSAL_OCTETS).collect().await;
+                let octets = octets.map(|it| it.to_bytes()).unwrap_or_default();
+                let value: Option<Value> = serde_json::from_slice(&octets).ok();
+                return Err(refusal(status, value.as_ref()));
+            }
+            while let Some(frame) = self.in_time(body.frame()).await? {
+                let frame = frame.map_err(|error| self.unreachable(&error.to_string()))?;
+                take(frame.data_ref().map_or(&[][..], |piece| piece))?;
+            }
+            Ok(())
+        })
     }
 
     fn request(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
@@ -74,20 +108,23 @@ impl Admin {
         Err(refusal(status, value.ok().as_ref()))
     }
 
-    async fn exchange(
+    /// Sends a request; the answer's status, and its body to be read.
+    async fn begin(
         &self,
         method: &Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<(StatusCode, Bytes), Failure> {
+    ) -> Result<(StatusCode, Incoming), Failure> {
         let broken = |error: &dyn std::fmt::Display| self.unreachable(&error.to_string());
-        let stream = UnixStream::connect(&self.socket)
-            .await
-            .map_err(|error| broken(&error))?;
+        let stream = UnixStream::connect(&self.socket).await.map_err(|error| {
+            self.unreachable(&error.to_string())
+                .with_hint(hint_of(&error))
+        })?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| broken(&error))?;
-        let driver = tokio::spawn(connection);
+        // It ends with the body, or with the runtime.
+        drop(tokio::spawn(connection));
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -101,15 +138,24 @@ impl Admin {
             .map_err(|error| broken(&error))?;
         let response = self.in_time(sender.send_request(request)).await?;
         let response = response.map_err(|error| broken(&error))?;
-        let status = response.status();
-        let mut body = Limited::new(response.into_body(), ANSWER_OCTETS);
+        Ok((response.status(), response.into_body()))
+    }
+
+    async fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let broken = |error: &dyn std::fmt::Display| self.unreachable(&error.to_string());
+        let (status, body) = self.begin(method, path, body).await?;
+        let mut body = Limited::new(body, ANSWER_OCTETS);
         let mut octets = Vec::new();
         // A long list comes in pieces, each of which has its time.
         while let Some(frame) = self.in_time(body.frame()).await? {
             let frame = frame.map_err(|error| broken(&error))?;
             octets.extend_from_slice(frame.data_ref().map_or(&[][..], |piece| piece));
         }
-        driver.abort();
         Ok((status, Bytes::from(octets)))
     }
 
@@ -137,17 +183,21 @@ impl Admin {
     }
 }
 
-/// The failure that a node's refusal says: `{"error": …, "hint": …}`.
+/// The failure that a node's refusal says: `{"error": …, "hint": …}`. A request that the node does not understand (400) is one that the user wrote wrong.
 fn refusal(status: StatusCode, answer: Option<&Value>) -> Failure {
     let text = |key: &str| {
         answer
             .and_then(|value| value.get(key))
             .and_then(Value::as_str)
     };
-    let failure = Failure::refused(text("error").map_or_else(
+    let what = text("error").map_or_else(
         || format!("the node refused: HTTP status {status}"),
         str::to_owned,
-    ));
+    );
+    let failure = match status {
+        StatusCode::BAD_REQUEST => Failure::usage(what),
+        _ => Failure::refused(what),
+    };
     match text("hint") {
         Some(hint) => failure.with_hint(hint),
         None => failure,
@@ -186,6 +236,12 @@ mod tests {
         assert_eq!(
             failure,
             Failure::refused("cannot take link x up: there is no such link")
+                .with_hint("see `dhow links`")
+        );
+        let failure = refusal(StatusCode::BAD_REQUEST, Some(&answer));
+        assert_eq!(
+            failure,
+            Failure::usage("cannot take link x up: there is no such link")
                 .with_hint("see `dhow links`")
         );
         assert!(

@@ -11,7 +11,7 @@ use dhow_bundle::v7::admin::{AdministrativeRecord, StatusReport};
 use dhow_bundle::{BundleFlags, EndpointId, NodeId, Reading, Version, v6};
 use dhow_client::{Address, Client, Delivery, Error, Receipt, Receiver, Registration};
 
-use crate::address::HINT;
+use crate::address::hint_of;
 use crate::failure::Failure;
 
 /// Told with every failure of a node to answer.
@@ -30,7 +30,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 pub fn failure(what: &str, error: &Error) -> Failure {
     let failure = Failure::refused(format!("cannot {what}: {error}"));
     match error {
-        Error::Unreachable { .. } => failure.with_hint(HINT),
+        Error::Unreachable { source, .. } => failure.with_hint(hint_of(source)),
         Error::Silent(_) => failure.with_hint(SILENT_HINT),
         _ => failure,
     }

@@ -77,14 +77,22 @@ pub enum Command {
     /// Send or receive ordered octets
     #[command(subcommand)]
     Stream(command::stream::Stream),
+    Tunnel(command::tunnel::Tunnel),
+    /// Send or receive files over LTP, without a node
+    #[command(subcommand)]
+    Ltp(command::ltp::Ltp),
     Ping(command::ping::Ping),
     Perf(command::perf::Perf),
     Trace(command::trace::Trace),
     /// Show what a node is and does
     Status(command::status::Status),
+    Top(command::top::Top),
     /// List stored bundles, by destination or one by one
     Bundles(command::bundles::Bundles),
     Why(command::why::Why),
+    /// Check a store, or copy its bundles out of a node and into another
+    #[command(subcommand)]
+    Store(command::store::Store),
     /// List links and sessions
     Links(command::links::Links),
     /// Take a link up or down, add one to a running node or delete it
@@ -97,7 +105,14 @@ pub enum Command {
     Route(command::routes::Route),
     /// List planned contacts
     Contacts(command::contacts::Contacts),
-    /// List neighbours: those that beacons told of, and those of links
+    /// Plan or cancel a contact of a running node
+    #[command(subcommand)]
+    Contact(command::reload::Contact),
+    /// Open or close a listener of a running node
+    #[command(subcommand)]
+    Listen(command::reload::Listen),
+    Reload(command::reload::Reload),
+    /// List neighbours: those found by beacons, and those of links
     Neighbours(command::neighbours::Neighbours),
     /// List registered endpoints
     Registrations(command::registrations::Registrations),

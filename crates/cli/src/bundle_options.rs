@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use dhow_bundle::{BundleFlags, EndpointId, Version, v6};
+use clap::Args;
+use dhow_bundle::{BundleFlags, EndpointId, Priority, Version, v6};
 use dhow_client::SendHead;
 
 use crate::arguments::parse_lifetime;
@@ -28,20 +28,14 @@ pub struct BundleOptions {
     /// Ask for custody: the next custodian keeps the bundle until another has it (version 6)
     #[arg(long)]
     custody: bool,
-    /// Class of service, of version 6
-    #[arg(long, value_enum, default_value = "normal")]
-    class: Class,
-}
-
-/// Class of service (RFC 5050 4.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Class {
-    /// After all others of its source and destination.
-    Bulk,
-    /// As most.
-    Normal,
-    /// Before all others.
-    Expedited,
+    /// Order in which bundles leave nodes: bulk, normal, expedited or expedited:ORDINAL (0 to 254)
+    #[arg(
+        long,
+        value_name = "PRIORITY",
+        default_value = "normal",
+        alias = "class"
+    )]
+    priority: Priority,
 }
 
 /// A version of the Bundle Protocol.
@@ -67,6 +61,7 @@ impl BundleOptions {
         let head = SendHead::to(destination.clone())
             .with_lifetime(self.lifetime)
             .with_version(self.bundle_version)
+            .with_priority(self.priority)
             .with_flags(match self.bundle_version {
                 Version::V6 => self.flags_v6(flags),
                 Version::V7 => flags.bits(),
@@ -81,14 +76,8 @@ impl BundleOptions {
     /// The flags of a bundle of version 6, whose reports always have times.
     fn flags_v6(&self, flags: BundleFlags) -> u64 {
         let flags = flags.without(BundleFlags::STATUS_TIME_REQUESTED);
-        let priority = match self.class {
-            Class::Bulk => v6::Priority::Bulk,
-            Class::Normal => v6::Priority::Normal,
-            Class::Expedited => v6::Priority::Expedited,
-        };
         v6::BundleFlags::from_bits(flags.bits())
             .with(v6::BundleFlags::CUSTODY_REQUESTED, self.custody)
-            .with_priority(priority)
             .bits()
     }
 }

@@ -31,7 +31,7 @@ pub struct Measured {
         hide_env_values = true
     )]
     oml_collect: Option<Target>,
-    /// Which database they are for [default: dhow]
+    /// The collector's database that they are for [default: dhow]
     #[arg(
         long,
         visible_alias = "oml-exp-id",
@@ -52,10 +52,10 @@ pub struct Measured {
         conflicts_with_all = ["oml_samples", "oml_interval"]
     )]
     oml_config: Option<PathBuf>,
-    /// A row of so many samples [default: 1]
+    /// Number of samples in a row [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = parse_samples, conflicts_with = "oml_interval")]
     oml_samples: Option<u64>,
-    /// A row of the samples within so many seconds
+    /// Seconds whose samples make a row
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
     oml_interval: Option<Duration>,
     /// A file with the token that the collector asks for
@@ -64,7 +64,7 @@ pub struct Measured {
     /// Octets that wait on disk while the collector is away
     #[arg(long, value_name = "SIZE", value_parser = parse_spool, default_value = "64MiB")]
     oml_spool: u64,
-    /// Rows as text, with doubles whole (the default)
+    /// Rows as text, with doubles in full (the default)
     #[arg(long, conflicts_with = "oml_binary")]
     oml_text: bool,
     /// Rows as packets, with 30 bits of each double and 254 octets of each text
@@ -210,7 +210,7 @@ fn carrier(target: &Target, common: &Common) -> Result<Option<BundleCarrier>, Fa
     };
     let destination = endpoint
         .parse()
-        .map_err(|error| Failure::usage(format!("'{endpoint}' is no endpoint: {error}")))?;
+        .map_err(|error| Failure::usage(format!("'{endpoint}' is not an endpoint: {error}")))?;
     let address = locate(common.node.as_ref())?;
     let source = random_endpoint(connect(&address, None)?.node_id())?;
     let carrier = BundleCarrier::new(address, source, destination, LIFETIME);

@@ -713,7 +713,7 @@ fn a_bundle_of_version_6_is_made_as_it_was_asked_for() {
     for (option, code) in [
         (&["--version", "6", "--hop-limit", "3"][..], 2),
         (&["--version", "6", "--crc", "16"], 2),
-        (&["--priority", "bulk"], 2),
+        (&["--priority", "expedited:255"], 2),
         (&["--version", "6", "--lifetime", "1500ms"], 2),
         (&["--version", "6", "--lifetime", "0s"], 2),
         (&["--version", "6", "--flags", "0x2"], 1),

@@ -312,15 +312,27 @@ fn what_an_existing_store_cannot_have_is_told_at_the_start() {
 }
 
 #[test]
-fn a_node_whose_terminal_goes_away_ends_in_order() {
+fn a_hangup_has_a_node_read_its_configuration_again() {
     if ignores_hangups() {
         println!("skipped: hangups are ignored here, as under nohup, and so by what is started");
         return;
     }
     let directory = tempfile::tempdir().unwrap();
     let node = Node::start(directory.path(), ALPHA);
+    let more = "[[link]]\nname = \"gamma\"\naddress = \"127.0.0.1:1\"\n";
+    fs::write(
+        directory.path().join("node.toml"),
+        format!("{ALPHA}\n{more}"),
+    )
+    .unwrap();
+    node.signal(rustix::process::Signal::HUP);
     let socket = node.socket();
-    assert_eq!(node.hang_up(), Some(0));
+    let links = || dhow(&["links", "--node", &socket]).output().unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !String::from_utf8(links().stdout).unwrap().contains("gamma") {
+        assert!(std::time::Instant::now() < end, "the link is not taken up");
+    }
+    assert_eq!(node.terminate(), Some(0));
     assert!(!Path::new(&socket).exists());
 }
 
@@ -938,24 +950,26 @@ fn a_running_node_gets_a_link_and_loses_it() {
         |arguments: &[&str]| on(&pair.beta, arguments),
         gamma.address(),
     );
-    let refused = |arguments: &[&str], why: &str| {
+    let ends = |code: i32, arguments: &[&str], why: &str| {
         let said = on_beta(arguments);
-        assert_eq!(said.code, 1, "{arguments:?}: {}", said.stdout);
+        assert_eq!(said.code, code, "{arguments:?}: {}", said.stdout);
         assert!(said.stderr.contains(why), "{arguments:?}: {}", said.stderr);
         assert!(said.stderr.contains("hint: "), "{}", said.stderr);
     };
+    let refused = |arguments: &[&str], why: &str| ends(1, arguments, why);
+    let misused = |arguments: &[&str], why: &str| ends(2, arguments, why);
     let add = ["link", "add", "gamma", &address, "--like", "alpha"];
     refused(
         &["link", "add", "gamma", &address, "--like", "delta"],
         "no link is named 'delta'",
     );
-    refused(
+    misused(
         &["link", "add", "ga mma", &address, "--like", "alpha"],
         "cannot be the name",
     );
-    refused(
+    misused(
         &["link", "add", "gamma", "no address", "--like", "alpha"],
-        "is no address",
+        "is not an address",
     );
     let said = on_beta(&add);
     assert_eq!(said.code, 0, "{}", said.stderr);
@@ -991,7 +1005,7 @@ fn a_running_node_gets_a_link_and_loses_it() {
         &["link", "del", "gamma"],
         "the route to 'ipn:3.*' leads over link 'gamma'",
     );
-    refused(&["link", "del", "alpha"], "link 'alpha' is configured");
+    refused(&["link", "del", "alpha"], "leads over link 'alpha'");
     assert_eq!(on_beta(&[&["route", "del"][..], &route].concat()).code, 0);
     assert_eq!(on_beta(&["link", "del", "gamma"]).code, 0);
     refused(&["link", "up", "gamma"], "no link is named 'gamma'");

@@ -53,7 +53,7 @@ pub enum ChunkPlace {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ChunkRefusal {
     /// The payload begins otherwise.
-    #[error("the payload is no chunk of a stream")]
+    #[error("the payload is not a chunk of a stream")]
     NoHeader,
     /// Another version of the format.
     #[error("the header has version {0}, and {VERSION} is known")]

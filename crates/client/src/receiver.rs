@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, EndpointId, Version};
+use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, EndpointId, Priority, Version};
 use dhow_node::api::seam::DeliveryHead;
 use dhow_node::api::wire::{
     ADU_STATUS_REPORT, AapMessage, AapResponse, Body, BundleAdu, STATUS_ACK, STATUS_ERROR,
@@ -168,6 +168,9 @@ fn head(adu: &BundleAdu) -> Result<DeliveryHead, Error> {
             .and_then(|number| Version::of_number(u8::try_from(number).ok()?))
             .unwrap_or_default(),
         flags,
+        priority: (adu.priority)
+            .and_then(Priority::of_level)
+            .unwrap_or_default(),
         lifetime_ms: adu.lifetime_ms.unwrap_or(0),
         payload_octets: adu.payload_length,
     })

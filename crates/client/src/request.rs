@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId, Version};
+use dhow_bundle::{CreationTimestamp, DtnTime, EndpointId, Priority, Version};
 use dhow_node::api::encoding::put_request;
 use dhow_node::api::wire::{BundleAdu, STATUS_SUCCESS};
 use prost::Message;
@@ -22,6 +22,7 @@ pub struct SendHead {
     flags: u64,
     aggregated_reports: bool,
     version: Version,
+    priority: Option<Priority>,
 }
 
 impl SendHead {
@@ -36,6 +37,7 @@ impl SendHead {
             flags: 0,
             aggregated_reports: false,
             version: Version::V7,
+            priority: None,
         }
     }
 
@@ -85,6 +87,13 @@ impl SendHead {
         self
     }
 
+    /// The order in which the bundle leaves nodes (default: normal, or of version 6 what its flags say).
+    #[must_use]
+    pub const fn with_priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
     fn adu(&self, length: u64) -> BundleAdu {
         let text = |endpoint: &Option<EndpointId>| {
             endpoint
@@ -102,6 +111,9 @@ impl SendHead {
                 .map(|lifetime| u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX)),
             bundle_flags: Some(self.flags),
             aggregated_reports: self.aggregated_reports,
+            priority: (self.priority)
+                .filter(|it| self.version != Version::V7 || *it != Priority::Normal)
+                .map(|it| it.level().into()),
             bundle_version: (self.version != Version::V7).then(|| self.version.number().into()),
             ..BundleAdu::default()
         }

@@ -119,6 +119,7 @@ fn unread_payload_is_skipped_and_a_declined_delivery_is_told() {
             report_to: None,
             lifetime_ms: 1,
             flags: 0,
+            priority: None,
             aggregated_reports: false,
             payload_octets: payload.len() as u64,
         };

@@ -22,13 +22,14 @@ use dhow_node::driver::{
 };
 use tokio::sync::{Notify, oneshot};
 
+use crate::audience::Audience;
 use crate::buffers::{Buffers, ReceivePool};
 use crate::clock::Clock;
 use crate::contact::Contact;
 use crate::counts::DriverCounts;
+use crate::export::source::Cursor;
 use crate::extents::ExtentReader;
 use crate::journal::Journal;
-use crate::measuring::Measuring;
 use crate::reading::{Answer, Answered, Reads};
 use crate::recording::{Going, Recording};
 use crate::storing::{StoreCounts, StoreThread};
@@ -79,7 +80,7 @@ struct State {
     journal: Journal,
     workers: Option<Workers>,
     recording: Option<Recording>,
-    measuring: Option<Measuring>,
+    audience: Audience,
 }
 
 /// The node, its store and its streams, shared by the tasks of one thread.
@@ -138,7 +139,7 @@ impl Core {
             journal,
             workers: None,
             recording: None,
-            measuring: None,
+            audience: Audience::default(),
         };
         Self {
             state: Rc::new(RefCell::new(state)),
@@ -250,6 +251,11 @@ impl Core {
         readable
     }
 
+    /// Asks the node.
+    pub fn ask<T>(&self, question: impl FnOnce(&Node) -> T) -> T {
+        question(&self.state.borrow().node)
+    }
+
     /// Wake this task when the node wants something of the stream; what it wants by now comes back, and
     /// `flush` is taken as heard.
     pub fn wishes(&self, stream: StreamId, waker: &Waker) -> Wishes {
@@ -279,12 +285,6 @@ impl Core {
     /// An operator's link has been made.
     pub fn add_link(&self, link: LinkId, name: String) {
         self.state.borrow_mut().journal.set_link(link, name);
-    }
-
-    /// The link that was made last of those of this name.
-    #[must_use]
-    pub fn link_named(&self, name: &str) -> Option<LinkId> {
-        self.state.borrow().journal.link_named(name)
     }
 
     /// Octets that the stream is to write, at most about `limit`, put into `out`; false when the disk
@@ -319,11 +319,6 @@ impl Core {
         });
     }
 
-    /// Whether a stream is asked for octets only when all that it gave is written.
-    pub fn counts_written(&self, stream: StreamId) -> bool {
-        self.state.borrow().node.counts_written(stream)
-    }
-
     /// Let connections be on threads of their own from now on.
     pub fn employ(&self, workers: Workers) {
         self.state.borrow_mut().workers = Some(workers);
@@ -334,24 +329,15 @@ impl Core {
         self.state.borrow_mut().recording = Some(recording);
     }
 
-    /// Tell of what happens from now on as measurements.
-    pub fn measure(&self, measuring: Measuring) {
-        self.state.borrow_mut().measuring = Some(measuring);
+    /// Change who is told of what happens from now on.
+    pub(crate) fn audience<T>(&self, change: impl FnOnce(&mut Audience) -> T) -> T {
+        change(&mut self.state.borrow_mut().audience)
     }
 
     /// Measures what the node holds and has done so far.
     pub fn measure_counters(&self, store: &StoreCounts) {
         let state = self.state.borrow();
-        if let Some(measuring) = &state.measuring {
-            measuring.state(&state.node, state.counts);
-            measuring.neighbours(&state.node);
-            measuring.store(store);
-        }
-    }
-
-    /// Measures no more, and gives what measured, to be finished.
-    pub fn end_measuring(&self) -> Option<Measuring> {
-        self.state.borrow_mut().measuring.take()
+        (state.audience).measure_counters(&state.node, state.counts, store);
     }
 
     /// Ends the recording, if there is one. Blocks until it is written.
@@ -404,7 +390,14 @@ impl Core {
     /// Look at the node.
     pub fn look<T>(&self, look: impl FnOnce(&Node, Now, DriverCounts) -> T) -> T {
         let state = self.state.borrow();
-        look(&state.node, state.clock.now(), state.counts)
+        let counts = state.audience.counted(state.counts);
+        look(&state.node, state.clock.now(), counts)
+    }
+
+    /// The next piece of the store's content.
+    pub fn export(&self, cursor: Cursor, out: &mut Vec<u8>) -> Option<Cursor> {
+        let state = self.state.borrow();
+        cursor.write(&state.node, state.clock.now(), &state.reader, out)
     }
 
     /// Count something.
@@ -443,6 +436,12 @@ impl Core {
     /// Neighbours' connections that were accepted.
     pub fn neighbours_of(&self, origin: Origin) -> usize {
         self.state.borrow().origins.count(origin)
+    }
+
+    /// The node's clock.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn clock(&self) -> Clock {
+        self.state.borrow().clock
     }
 
     /// Both kinds of time.
@@ -628,9 +627,8 @@ impl State {
                 self.dials.push(DialOrder::Found(found));
             }
             Action::Occurred(occurrence) => {
-                if let Some(measuring) = &self.measuring {
-                    measuring.occurred(&occurrence, |link| self.journal.link_name(link));
-                }
+                let name = |link| self.journal.link_name(link);
+                (self.audience).occurred(&occurrence, now, &self.node, name);
                 self.watch_contact(&occurrence);
                 self.journal.log(&occurrence, now.monotonic);
             }
@@ -656,9 +654,7 @@ impl State {
             _ => return,
         };
         self.store.tell_contact(contact);
-        if let Some(measuring) = &self.measuring {
-            measuring.contact(contact);
-        }
+        self.audience.contact(contact);
     }
 
     /// Gives the node the octets that it asked for in this turn, as far as they can be had in it.

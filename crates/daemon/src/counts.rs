@@ -1,5 +1,7 @@
 //! Counts of the drivers.
 
+use crate::telemetry::TelemetryTotals;
+
 /// Counts that the drivers keep, for metrics; all since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverCounts {
@@ -45,4 +47,6 @@ pub struct DriverCounts {
     pub insecure: u64,
     /// Reads of stored octets that the disk refused.
     pub read_failures: u64,
+    /// Totals of telemetry, where the node file asks for it.
+    pub telemetry: Option<TelemetryTotals>,
 }

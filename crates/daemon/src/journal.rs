@@ -11,6 +11,7 @@ use dhow_node::config::LinkId;
 use dhow_node::driver::{Occurrence, Purpose, StreamId, Telling, Untranslated};
 use tracing::field::display;
 
+use crate::http::events::Events;
 use crate::lines::{Kind, Lines};
 use crate::pace::Pace;
 use crate::quota_line::QuotaLine;
@@ -27,6 +28,8 @@ pub struct Journal {
     strangers: Pace,
     lines: Lines,
     quota: QuotaLine,
+    /// Those who listen over HTTP.
+    events: Events,
 }
 
 /// An open stream, as far as lines of the log need it.
@@ -60,7 +63,15 @@ impl Journal {
             strangers: Pace::default(),
             lines: Lines::default(),
             quota: QuotaLine::default(),
+            events: Events::default(),
         }
+    }
+
+    /// One that tells those who listen over HTTP to these events.
+    #[must_use]
+    pub fn with_events(mut self, events: Events) -> Self {
+        self.events = events;
+        self
     }
 
     /// A link has been made, or one of the same number before it is no more.
@@ -74,13 +85,6 @@ impl Journal {
         if let Some(place) = self.links.get_mut(at) {
             *place = name;
         }
-    }
-
-    /// The link that was made last of those of this name.
-    #[must_use]
-    pub fn link_named(&self, name: &str) -> Option<LinkId> {
-        let at = self.links.iter().rposition(|other| other == name)?;
-        u32::try_from(at).ok().map(LinkId)
     }
 
     /// A link's name, or its number where it has none.
@@ -161,6 +165,7 @@ impl Journal {
 
     /// Log what happened, unless much of that kind was logged: then it is counted, and told with the others.
     pub fn log(&mut self, occurrence: &Occurrence, now: Instant) {
+        (self.events).tell(occurrence, |link| self.link_name(link));
         if let Some((kind, about)) = provoked(occurrence)
             && !self.lines.may_say(kind, about, now)
         {
@@ -419,6 +424,8 @@ fn log_rest(occurrence: &Occurrence) {
             stream = stream.0,
             "application's connection ended: {reason}"
         ),
+        // Telemetry is made of them.
+        Occurrence::Step(_) => {}
         other => tracing::debug!("{other:?}"),
     }
 }

@@ -14,6 +14,7 @@
 //! ```
 
 pub mod admin;
+mod audience;
 pub mod buffers;
 pub mod clock;
 pub mod config;
@@ -24,11 +25,15 @@ pub mod datagrams;
 pub mod discovering;
 mod disk_pace;
 mod ending;
+pub mod export;
 pub mod extents;
 pub mod file_size;
+pub mod groups;
+pub mod http;
 pub mod journal;
 mod lines;
 pub mod logging;
+pub mod ltp_files;
 pub mod machine;
 pub mod measuring;
 pub mod network;
@@ -39,10 +44,13 @@ pub mod pressure;
 mod quota_line;
 mod reading;
 pub mod recording;
+pub mod reload;
 pub mod run;
+mod service_manager;
 pub mod signals;
 mod slow_disk;
 pub mod storing;
 pub mod streams;
+pub mod telemetry;
 
 pub use run::{Ready, RunError, run};

@@ -1,6 +1,7 @@
 //! Logs on stderr, and how a store's losses read there.
 
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dhow_store::{Count, Loss};
@@ -10,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoggingError {
     /// The filter is not one.
-    #[error("'{filter}' is no log filter: {why}")]
+    #[error("'{filter}' is not a log filter: {why}")]
     BadFilter {
         /// As given.
         filter: String,
@@ -49,26 +50,70 @@ impl<W: Write> Write for Lines<W> {
     }
 }
 
+/// Whether another filter may take the place of the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filtering {
+    /// The node file's holds, and another may follow.
+    ByFile,
+    /// It stays, whatever the node file says.
+    Fixed,
+}
+
+/// Changes the filter of what logs, where it may be changed.
+static CHANGE: OnceLock<Box<dyn Fn(EnvFilter) -> bool + Send + Sync>> = OnceLock::new();
+
+fn read_filter(filter: &str) -> Result<EnvFilter, LoggingError> {
+    EnvFilter::builder()
+        .parse(filter)
+        .map_err(|error| LoggingError::BadFilter {
+            filter: filter.to_owned(),
+            why: error.to_string(),
+        })
+}
+
+/// Refuse a filter that is none.
+///
+/// # Errors
+/// When it is malformed.
+pub fn check(filter: &str) -> Result<(), LoggingError> {
+    read_filter(filter).map(drop)
+}
+
 /// Log to stderr what `filter` lets through (`info`, `debug`, `dhow_daemon=trace,info`, …). Colours are
 /// used on a terminal only, and never with `NO_COLOR`.
 ///
 /// # Errors
 /// When the filter is malformed or logging is set up already.
-pub fn init(filter: &str) -> Result<(), LoggingError> {
-    let filter = EnvFilter::builder()
-        .parse(filter)
-        .map_err(|error| LoggingError::BadFilter {
-            filter: filter.to_owned(),
-            why: error.to_string(),
-        })?;
+pub fn init(filter: &str, filtering: Filtering) -> Result<(), LoggingError> {
+    let filter = read_filter(filter)?;
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    tracing_subscriber::fmt()
+    let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| Lines(io::stderr()))
         .log_internal_errors(false)
-        .with_ansi(io::stderr().is_terminal() && !no_color)
-        .try_init()
-        .map_err(|_| LoggingError::AlreadySet)
+        .with_ansi(io::stderr().is_terminal() && !no_color);
+    let set = match filtering {
+        Filtering::Fixed => subscriber.try_init(),
+        Filtering::ByFile => {
+            let subscriber = subscriber.with_filter_reloading();
+            let handle = subscriber.reload_handle();
+            let change = move |filter| handle.reload(filter).is_ok();
+            // Whoever sets up logging a second time is told below.
+            let _ = CHANGE.set(Box::new(change));
+            subscriber.try_init()
+        }
+    };
+    set.map_err(|_| LoggingError::AlreadySet)
+}
+
+/// Another filter holds from now on, where the first is not fixed and this one is a filter.
+pub fn change(filter: &str) {
+    let Some(change) = CHANGE.get() else {
+        return;
+    };
+    if !read_filter(filter).is_ok_and(change) {
+        tracing::warn!(filter, "the filter of the log stays as it was");
+    }
 }
 
 /// Tells of what was durable and is not in the store any more.

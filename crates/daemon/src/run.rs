@@ -1,5 +1,6 @@
 //! One node's life: open the store, bind everything, be ready, work, and end in order.
 
+use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -12,16 +13,15 @@ use dhow_node::Node;
 use dhow_node::driver::{Event, Telling};
 use dhow_node::recording::Recorder;
 use dhow_store::{
-    Disk, Durability, FileDisk, History, MemoryDisk, OpenError, Options, Origin, Store,
+    Disk, Durability, FileDisk, History, MemoryDisk, OpenError, Options, Origin, Recovered, Store,
 };
 use serde::Serialize;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinSet, LocalSet};
 
-use crate::admin::ask::{self, Asker};
-use crate::admin::routes::{Facts, Office, router};
-use crate::admin::server::{AdminThread, Sockets};
+use crate::admin::ask;
+use crate::admin::serving::{facts, start_admin};
 use crate::buffers::Buffers;
 use crate::clock::Clock;
 use crate::config::NodeFile;
@@ -34,6 +34,7 @@ use crate::discovering::{self, Advertised, Discovering};
 use crate::ending::drain;
 use crate::extents::ExtentReader;
 use crate::file_size::{self, TooSmallFiles};
+use crate::http::events::Events;
 use crate::journal::{self, Journal};
 use crate::measuring::{MeasureSettings, Measuring};
 use crate::network;
@@ -42,18 +43,21 @@ use crate::opening::{self, OPENING_SHARE, TooLittleMemory};
 use crate::pressure;
 use crate::reading::{Answered, Reads};
 use crate::recording::{Recording, RecordingOrder};
-use crate::signals::Signals;
+use crate::reload::keeper::{Keeper, Shared};
+use crate::reload::taking_up::Switchboard;
+use crate::service_manager;
+use crate::signals::{Hangups, Signals};
 use crate::slow_disk::SlowDisk;
 use crate::storing::{Answers, StoreThread};
-use crate::streams::accept::{
-    ClientListener, Places, accept_clients, accept_neighbours, accept_programs,
-};
-use crate::streams::bound::{Bound, NeighbourSocket};
+use crate::streams::accept::{ClientListener, Places, accept_clients, accept_programs};
+use crate::streams::bound::Bound;
 use crate::streams::carrier::Carriers;
 use crate::streams::dial::{DialTable, Means, dial_on_demand};
 use crate::streams::listener::ListenError;
+use crate::streams::listeners::{Identity, Listeners, addresses};
 use crate::streams::tls::{Tls, TlsError};
 use crate::streams::worker::Workers;
+use crate::telemetry::{self, TelemetrySettings};
 
 /// The program's name and version in a recording.
 const PROGRAM: &str = concat!("dhow ", env!("CARGO_PKG_VERSION"));
@@ -192,7 +196,7 @@ fn is_no_directory(error: &std::io::Error) -> bool {
     )
 }
 
-/// Run a node until SIGTERM, SIGINT or SIGHUP, then end it in order. `on_ready` is called once, when everything
+/// Run a node until SIGTERM or SIGINT, then end it in order; SIGHUP has it read its file again. `on_ready` is called once, when everything
 /// is bound and the store's bundles are known. With `record`, all events and actions of the node are written into a file.
 ///
 /// # Errors
@@ -229,7 +233,7 @@ async fn live(
     on_ready: impl FnOnce(Ready),
     stop: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
-    let mut signals = Signals::watch()?;
+    let (mut signals, hangups) = Signals::watch()?;
     let tls = file.tls.as_ref().map(Tls::load).transpose()?;
     let clock = Clock::start(file.clock);
     file.node.seed = random_seed();
@@ -253,7 +257,8 @@ async fn live(
     };
     let answers = store.answers();
     let links = file.node.links.iter().map(|link| link.name.clone());
-    let journal = Journal::new(links.collect());
+    let events = Events::default();
+    let journal = Journal::new(links.collect()).with_events(events.clone());
     let spare = reader.clone();
     let (reads, read) = Reads::start(reader.clone())?;
     let core = Core::new(node, clock, store, (reader, reads), journal, buffers);
@@ -269,7 +274,7 @@ async fn live(
         if let Some(meter) = measuring.commits() {
             answers.measure_commits(meter);
         }
-        core.measure(measuring);
+        core.audience(|audience| audience.measuring = Some(measuring));
     }
     core.handle_answers(&mut told);
     let ready = Ready {
@@ -280,19 +285,21 @@ async fn live(
             .first()
             .map(ToString::to_string)
             .unwrap_or_default(),
-        listen: bound.addresses(),
+        listen: addresses(&bound.neighbours),
         api: shown_socket(&file.api_socket),
     };
     let (asker, asked) = ask::channel();
-    let facts = facts(&file, &ready, &bound);
-    let advertised = bound.advertised(&file.node);
-    let places = open_files::share(open_files::dialled(&file.node));
-    let office = (asker, answers.clone());
-    let admin = start_admin(&file, facts, bound.admin, office, places.operators)?;
+    let facts = facts(&file, &ready, &bound, tls.as_ref());
+    let live = facts.live.clone();
     let mut standing = JoinSet::new();
+    telemetry::begin(&file, &core, (answers.clone(), live), &mut standing)?;
+    let places = open_files::share(open_files::dialled(&file.node));
+    let keeper = Keeper::new(&file, asker.clone(), facts.live.clone());
+    let keeper = Arc::new(tokio::sync::Mutex::new(keeper));
+    let office = (asker, Arc::clone(&keeper), answers.clone());
+    let admin = start_admin(&file, facts, bound.admin, office, events, places.operators)?;
     let found = file.discover.iter().map(|it| it.dial.clone()).collect();
     let links = DialTable::new(file.dial.clone(), found);
-    standing.spawn_local(asked.answer(core.clone(), links.clone()));
     let carriers = Rc::new(Carriers::default());
     standing.spawn_local(network::watch(core.clone(), Rc::clone(&carriers)));
     standing.spawn_local({
@@ -307,40 +314,59 @@ async fn live(
             settings.interval,
         ));
     }
-    let ports = Ports::new(core.clone(), Rc::clone(&carriers), bound.datagrams);
+    let ports = Ports::new(core.clone(), Rc::clone(&carriers));
+    let identity: Identity = Rc::new(RefCell::new(tls));
     let means = Means {
         places: Places::new(places.links),
-        tls: tls.clone(),
+        identity: Rc::clone(&identity),
         carriers,
         ports: Rc::clone(&ports),
     };
-    standing.spawn_local(dial_on_demand(core.clone(), links, means));
-    standing.spawn_local(discovering::run(core.clone(), beacons(&file, advertised)));
-    let listeners = (bound.neighbours, bound.clients);
+    standing.spawn_local(dial_on_demand(core.clone(), links.clone(), means));
+    let listeners = Listeners::new(
+        core.clone(),
+        Places::new(places.neighbours),
+        Rc::clone(&identity),
+        ports,
+    );
+    let listeners = Rc::new(listeners);
+    let beacons = beacons(&file, Rc::clone(&listeners.advertised));
+    for listener in bound.neighbours {
+        listeners.open(listener);
+    }
+    standing.spawn_local(discovering::run(core.clone(), beacons));
+    let switchboard = Switchboard {
+        core: core.clone(),
+        dials: links,
+        listeners: Rc::clone(&listeners),
+        identity,
+    };
+    standing.spawn_local(asked.answer(switchboard));
+    standing.spawn_local(reload_on_hangup(hangups, keeper));
     if let Some(programs) = bound.programs {
         let places = Places::new(PROGRAMS_MAX);
         standing.spawn_local(accept_programs(core.clone(), programs, places));
     }
-    let mut accepting = accept(&core, &file, places, listeners, tls.as_ref());
-    for port in ports.bound() {
-        accepting.spawn_local(Rc::clone(&ports).read(Rc::clone(port)));
-    }
+    let mut accepting = accept(&core, places, bound.clients);
     let counts = answers.clone();
     let mut storing = tokio::task::spawn_local(hear_store(core.clone(), answers));
     standing.spawn_local(hear_reads(core.clone(), read));
     tracing::info!(node = ready.node, listen = ?ready.listen, "ready");
+    service_manager::say_ready(&ready.node);
+    standing.spawn_local(service_manager::give_signs_of_life(core.clone()));
     on_ready(ready);
     let ended = tokio::select! {
         () = signals.next() => Ok(()),
         () = stop => Ok(()),
         _ = &mut storing => Err(RunError::StoreThread),
     };
+    service_manager::say_stopping();
     if file.measure.is_some_and(|it| it.reports.is_some()) {
         // The last report is a bundle like all others, so the node that makes it and stores it must not have ended. One that
         // stores nothing any more makes none.
         core.measure_counters(counts.counts());
         let can_report = ended.is_ok();
-        if let Some(measuring) = core.end_measuring() {
+        if let Some(measuring) = core.audience(|it| it.measuring.take()) {
             let end = move || match can_report {
                 true => measuring.finish(),
                 false => measuring.leave(),
@@ -349,6 +375,7 @@ async fn live(
         }
     }
     accepting.abort_all();
+    listeners.close_all();
     if ended.is_ok() {
         drain(&core, &counts, &mut signals).await;
     }
@@ -361,8 +388,11 @@ async fn live(
     core.finish_recording();
     core.measure_counters(counts.counts());
     // A collector that is away is waited for with nothing left that could be lost meanwhile.
-    if let Some(measuring) = core.end_measuring() {
+    if let Some(measuring) = core.audience(|it| it.measuring.take()) {
         measuring.finish();
+    }
+    if let Some(telemetry) = core.audience(|it| it.telemetry.take()) {
+        telemetry.finish();
     }
     drop(bound.files);
     tracing::info!("ended");
@@ -370,7 +400,7 @@ async fn live(
 }
 
 /// The parts of beacons, where the node file has places of discovery.
-fn beacons(file: &NodeFile, advertised: Advertised) -> Option<Discovering> {
+fn beacons(file: &NodeFile, advertised: Rc<RefCell<Advertised>>) -> Option<Discovering> {
     let node = file.node.node_ids.first()?.clone();
     let places = file.discover.clone();
     (!places.is_empty()).then_some(Discovering {
@@ -415,6 +445,50 @@ fn buffers(file: &NodeFile) -> Buffers {
     })
 }
 
+/// The layout and bounds of a node's store.
+fn options(file: &NodeFile) -> Options {
+    let settings = &file.store;
+    Options {
+        segment_octets: settings
+            .segment_octets
+            .map_or_else(|| default_segment_octets(file.log_octets()), clip),
+        quota_octets: file.node.quota_octets,
+        durability: match settings.durability {
+            DurabilitySetting::Sync | DurabilitySetting::Contact => Durability::Sync,
+            DurabilitySetting::Os => Durability::Os,
+            DurabilitySetting::Memory => Durability::Memory,
+        },
+        removed_bound: file.node.removed_bound,
+        memory_octets: file.node.memory_octets / OPENING_SHARE,
+        prepared_octets: settings.prepared_octets,
+        seed: random_seed(),
+    }
+}
+
+/// Opens the store of a node that does not run, as the node would.
+///
+/// # Errors
+/// When the store is in use, lies in memory, or cannot be opened.
+pub fn open_store(file: &NodeFile) -> Result<(Store, Recovered), RunError> {
+    open_store_at(file, &file.store.path)
+}
+
+/// Opens the store in another directory, as a node of this file would have it.
+///
+/// # Errors
+/// As with [`open_store`].
+pub fn open_store_at(file: &NodeFile, path: &Path) -> Result<(Store, Recovered), RunError> {
+    let disk: Arc<dyn Disk> = Arc::new(FileDisk::open(path)?);
+    let mut options = options(file);
+    if options.durability == Durability::Memory {
+        options.durability = Durability::Sync;
+    }
+    Store::open(disk, options).map_err(|error| RunError::Store {
+        path: path.to_path_buf(),
+        error,
+    })
+}
+
 /// Opens the store and tells the node what it holds.
 fn recover(
     file: &NodeFile,
@@ -447,21 +521,7 @@ fn recover(
     if !settings.flush_delay.is_zero() {
         disk = Arc::new(SlowDisk::new(disk, settings.flush_delay));
     }
-    let options = Options {
-        segment_octets: settings
-            .segment_octets
-            .map_or_else(|| default_segment_octets(file.log_octets()), clip),
-        quota_octets: file.node.quota_octets,
-        durability: match settings.durability {
-            DurabilitySetting::Sync | DurabilitySetting::Contact => Durability::Sync,
-            DurabilitySetting::Os => Durability::Os,
-            DurabilitySetting::Memory => Durability::Memory,
-        },
-        removed_bound: file.node.removed_bound,
-        memory_octets: file.node.memory_octets / OPENING_SHARE,
-        prepared_octets: settings.prepared_octets,
-        seed: random_seed(),
-    };
+    let options = options(file);
     if options.durability != Durability::Memory {
         let segments = LOG_SEGMENTS_BESIDE * u64::from(options.segment_octets);
         let log = options
@@ -478,7 +538,9 @@ fn recover(
         .measure
         .as_ref()
         .is_some_and(MeasureSettings::is_of_every_bundle);
-    let telling = match is_measured {
+    let is_traced = file.telemetry.as_ref();
+    let telling = match is_measured || file.http.is_some() {
+        _ if is_traced.is_some_and(TelemetrySettings::is_of_bundles) => Telling::Steps,
         true => Telling::Everything,
         false => journal::telling(),
     };
@@ -586,87 +648,27 @@ fn random_seed() -> u64 {
         .finish()
 }
 
-fn facts(file: &NodeFile, ready: &Ready, bound: &Bound) -> Facts {
-    let show = |address: std::io::Result<std::net::SocketAddr>| {
-        address.ok().map(|address| address.to_string())
-    };
-    Facts {
-        listen: ready.listen.clone(),
-        api: ready.api.clone(),
-        api_tcp: bound
-            .clients
-            .1
-            .iter()
-            .filter_map(|listener| show(listener.local_addr()))
-            .collect(),
-        admin_tcp: bound
-            .admin
-            .tcp
-            .iter()
-            .filter_map(|listener| show(listener.local_addr()))
-            .collect(),
-        store_path: file.store.path.display().to_string(),
-        durability: match file.store.durability {
-            DurabilitySetting::Sync => "sync",
-            DurabilitySetting::Contact => "contact",
-            DurabilitySetting::Os => "os",
-            DurabilitySetting::Memory => "memory",
-        },
-        quota_bundles: file.node.quota_bundles,
-        quota_octets: file.node.quota_octets,
-    }
-}
-
-fn start_admin(
-    file: &NodeFile,
-    facts: Facts,
-    sockets: Sockets,
-    (asker, store): (Asker, Answers),
-    places: usize,
-) -> Result<AdminThread, RunError> {
-    let office = Office {
-        asker,
-        facts: Arc::new(facts),
-        store: Some(store),
-    };
-    let token = file
-        .admin
-        .as_ref()
-        .map(|admin| admin.token.clone())
-        .unwrap_or_default();
-    let guarded = router(office.clone(), Some(token));
-    let open = router(office, None);
-    Ok(AdminThread::start(sockets, open, guarded, places)?)
-}
-
-/// Listeners for neighbours and for applications.
-type Listeners = (Vec<NeighbourSocket>, (UnixListener, Vec<TcpListener>));
-
-/// Starts a task for each listener.
+/// Starts a task for each listener for applications.
 fn accept(
     core: &Core,
-    file: &NodeFile,
     count: open_files::Places,
-    (neighbours, (unix, tcp)): Listeners,
-    tls: Option<&Tls>,
+    (unix, tcp): (UnixListener, Vec<TcpListener>),
 ) -> JoinSet<()> {
     let mut accepting = JoinSet::new();
-    let places = Places::new(count.neighbours);
-    for listening in neighbours {
-        accepting.spawn_local(accept_neighbours(
-            core.clone(),
-            listening,
-            places.clone(),
-            tls.cloned(),
-        ));
-    }
     let places = Places::new(count.applications);
     let listeners = tcp.into_iter().map(ClientListener::Tcp);
     for listener in listeners.chain([ClientListener::Unix(unix)]) {
         accepting.spawn_local(accept_clients(core.clone(), listener, places.clone()));
     }
-    tracing::debug!(listeners = accepting.len(), config = %file.path.display(), "accepting");
     accepting
+}
+
+/// Reads the node file again whenever a signal asks for it; why it could not be taken up is in the log.
+async fn reload_on_hangup(mut hangups: Hangups, keeper: Shared) {
+    loop {
+        hangups.next().await;
+        drop(keeper.lock().await.reload().await);
+    }
 }
 
 /// Carries octets that were read to the node.

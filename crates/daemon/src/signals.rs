@@ -1,44 +1,79 @@
-//! The signals that end a node in order.
+//! The signals that end a node in order, and the one that has it read its file again.
+
+use std::rc::Rc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 
 /// The signals that end a node.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// The terminal is gone. There is nothing to be read again, and a cut would leave peers to repeat.
-    /// `None` where whoever started the node had it ignored, as `nohup` does.
-    hangup: Option<Signal>,
+    /// The terminal at which the node was started is gone.
+    abandoned: Rc<Notify>,
     /// A file would be larger than this process may make one: the write is told so, and that suffices.
     _too_large: Signal,
 }
 
+/// SIGHUP: the node file is to be read again, or the terminal at which the node was started is gone.
+pub(crate) struct Hangups {
+    /// `None` where whoever started the node had it ignored, as `nohup` does.
+    signal: Option<Signal>,
+    had_terminal: bool,
+    abandoned: Rc<Notify>,
+}
+
 impl Signals {
-    pub(crate) fn watch() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: match is_hangup_ignored() {
+    pub(crate) fn watch() -> std::io::Result<(Self, Hangups)> {
+        let abandoned = Rc::new(Notify::new());
+        let hangups = Hangups {
+            signal: match is_hangup_ignored() {
                 true => None,
                 false => Some(signal(SignalKind::hangup())?),
             },
+            had_terminal: has_terminal(),
+            abandoned: Rc::clone(&abandoned),
+        };
+        let signals = Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            abandoned,
             _too_large: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
-        })
+        };
+        Ok((signals, hangups))
     }
 
     pub(crate) async fn next(&mut self) {
-        let hangup = async {
-            match &mut self.hangup {
-                Some(hangup) => drop(hangup.recv().await),
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
-            () = hangup => {}
+            () = self.abandoned.notified() => {}
         }
     }
+}
+
+impl Hangups {
+    /// Waits until the node file is to be read again. Several signals that come meanwhile are one.
+    pub(crate) async fn next(&mut self) {
+        let Some(signal) = &mut self.signal else {
+            return std::future::pending().await;
+        };
+        loop {
+            if signal.recv().await.is_none() {
+                return std::future::pending().await;
+            }
+            // A cut would leave peers to repeat: a node whose terminal goes ends in order.
+            if !self.had_terminal || has_terminal() {
+                return;
+            }
+            self.abandoned.notify_one();
+        }
+    }
+}
+
+/// Whether a terminal controls this process.
+fn has_terminal() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
 }
 
 /// Whether SIGHUP was ignored when this process started: what the system says of it, since a handler

@@ -255,7 +255,7 @@ fn wrong_requests_are_refused_with_error_and_status() {
             "/v1/routes",
             "{",
             400,
-            "the body is no route: EOF while parsing an object at line 1 column 1",
+            "the body is not a route: EOF while parsing an object at line 1 column 1",
         ),
         (
             "POST",
@@ -269,7 +269,7 @@ fn wrong_requests_are_refused_with_error_and_status() {
             "/v1/routes",
             r#"{"to": "ipn:2", "via": "ipn:3.0"}"#,
             400,
-            "'ipn:2' is no endpoint-ID pattern: an ipn pattern has two or three parts with dots between, not 1",
+            "'ipn:2' is not an endpoint-ID pattern: an ipn pattern has two or three parts with dots between, not 1",
         ),
         (
             "GET",
@@ -324,6 +324,7 @@ fn metrics_are_text_that_a_collector_reads() {
         "dhow_clients_accepted_total 1",
         "dhow_link_up{link=\"gamma\"} 0",
         "dhow_bundles_waiting{next_hop=\"ipn:9.0\"} 2",
+        "dhow_destination_bundles{destination=\"ipn:9.1\"} 2",
         "dhow_store_failures_total 0",
         "# EOF",
     ] {

@@ -163,7 +163,7 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}quota = 1\n"),
-            "node.toml:3: unknown key 'quota' in [node]\nhint: 'quota' is a key of [store]; those of [node] are id, clock, memory, payload_checksum, threads, answers_per_second",
+            "node.toml:3: unknown key 'quota' in [node]\nhint: 'quota' is a key of [store]; those of [node] are id, clock, memory, payload_checksum, threads, answers_per_second, log",
         ),
         (
             format!("{NODE}[store]\ndurability = \"fast\"\n"),
@@ -171,11 +171,11 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}[store]\nquota = \"10gb\"\n"),
-            "node.toml:4: 'quota' is no size: 'gb' is no unit of size (one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)\nhint: for example: quota = \"10GiB\"",
+            "node.toml:4: 'quota' is not a size: 'gb' is not a unit of size (one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)\nhint: for example: quota = \"10GiB\"",
         ),
         (
             format!("{NODE}{link}protocol = \"tcpcl5\"\n"),
-            "node.toml:6: 'protocol' cannot be \"tcpcl5\" (one of \"tcpcl\", \"tcpcl3\", \"auto\", \"udp\", \"stcp\", \"stcp-draft\", \"mtcp\", \"bibe\")\nhint: for example: protocol = \"tcpcl\"",
+            "node.toml:6: 'protocol' cannot be \"tcpcl5\" (one of \"tcpcl\", \"tcpcl3\", \"auto\", \"udp\", \"ltp\", \"stcp\", \"stcp-draft\", \"mtcp\", \"bibe\")\nhint: for example: protocol = \"tcpcl\"",
         ),
         (
             format!("{NODE}{link}custody = true\n"),
@@ -195,11 +195,11 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
             format!(
                 "{NODE}[[link]]\nname = \"gamma\"\nprotocol = \"bibe\"\npeer = \"ipn:3.0\"\naddress = \"h:1\"\n"
             ),
-            "node.toml:7: 'address' means nothing with protocol = \"bibe\"\nhint: with protocol = \"bibe\" there are: name, protocol, peer, dialect, custody, latency, signal_delay, enabled, dial, window, window_bundles, reading, strip_checksum, bundle_versions, age_dialect, order, accept_relayed, relay, accept_sources",
+            "node.toml:7: 'address' means nothing with protocol = \"bibe\"\nhint: with protocol = \"bibe\" there are: name, protocol, peer, dialect, custody, latency, signal_delay, enabled, dial, window, window_bundles, reading, strip_checksum, bundle_versions, age_dialect, order, accept_relayed, relay, accept_sources, highest_priority, accept_rate, accept_bundles, held, held_bundles",
         ),
         (
             format!("{NODE}[[listen]]\nprotocol = \"tcpcl3\"\n"),
-            "node.toml:4: 'protocol' cannot be \"tcpcl3\" (one of \"tcpcl\", \"udp\", \"stcp\", \"stcp-draft\", \"mtcp\")\nhint: for example: protocol = \"tcpcl\"",
+            "node.toml:4: 'protocol' cannot be \"tcpcl3\" (one of \"tcpcl\", \"udp\", \"ltp\", \"stcp\", \"stcp-draft\", \"mtcp\")\nhint: for example: protocol = \"tcpcl\"",
         ),
         (
             format!(
@@ -241,7 +241,7 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}[[listen]]\naddress = \"a:b:c\"\n"),
-            "node.toml:4: 'a:b:c' is no address\nhint: addresses look like \"192.0.2.3:4556\", \"[2001:db8::3]:4556\" or \"host.example:4556\"",
+            "node.toml:4: 'a:b:c' is not an address\nhint: addresses look like \"192.0.2.3:4556\", \"[2001:db8::3]:4556\" or \"host.example:4556\"",
         ),
         (
             format!("{NODE}[admin]\ntcp = \"127.0.0.1:1\"\n"),
@@ -257,7 +257,7 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}link = 1\n[[listen]]\naddress=\"a:1\"\n"),
-            "node.toml:3: unknown key 'link' in [node]\nhint: the keys are id, clock, memory, payload_checksum, threads, answers_per_second",
+            "node.toml:3: unknown key 'link' in [node]\nhint: the keys are id, clock, memory, payload_checksum, threads, answers_per_second, log",
         ),
         (
             format!("{NODE}[store]\nquota = 0\n"),
@@ -295,17 +295,17 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}[api]\ntcp = \"foo\"\n"),
-            "node.toml:4: 'foo' is no address with a port\nhint: for example: tcp = \"127.0.0.1:4242\"",
+            "node.toml:4: 'foo' is not an address with a port\nhint: for example: tcp = \"127.0.0.1:4242\"",
         ),
         (
             format!("{NODE}[[listen]]\naddress = \"[::1]:7\"\n[[listen]]\naddress = \"[::]:7\"\n"),
-            "node.toml:6: port 7 of :: is wanted in line 4 already\nhint: each [[listen]], [api] tcp and [admin] tcp needs an address or a port of its own",
+            "node.toml:6: port 7 of :: is wanted in line 4 already\nhint: each [[listen]], [api] tcp, [admin] tcp and [http] listen needs an address or a port of its own",
         ),
         (
             format!(
                 "{NODE}[api]\ntcp = \"127.0.0.1:7\"\n[admin]\ntcp = \"127.0.0.1:7\"\ntoken = \"secret\"\n"
             ),
-            "node.toml:6: port 7 of 127.0.0.1 is wanted in line 4 already\nhint: each [[listen]], [api] tcp and [admin] tcp needs an address or a port of its own",
+            "node.toml:6: port 7 of 127.0.0.1 is wanted in line 4 already\nhint: each [[listen]], [api] tcp, [admin] tcp and [http] listen needs an address or a port of its own",
         ),
         (
             format!("{NODE}[admin]\ntcp = \"127.0.0.1:1\"\ntoken = \"x\"\n"),
@@ -453,6 +453,23 @@ fn named_files(directory: &Path, more: &str) -> Option<String> {
 }
 
 #[test]
+fn groups_that_the_system_does_not_have_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    for (section, key) in [
+        ("api", "group"),
+        ("admin", "group"),
+        ("admin", "read_group"),
+    ] {
+        let text = |group: &str| format!("[{section}]\n{key} = \"{group}\"\n");
+        let said = named_files(place.path(), &text("no-such-group")).expect("there is none");
+        let what =
+            format!("node.toml:4: '{key}' cannot be used: there is no group 'no-such-group'");
+        assert!(said.starts_with(&what), "{said}");
+        assert_eq!(named_files(place.path(), &text("root")), None);
+    }
+}
+
+#[test]
 fn files_that_are_named_and_not_there_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
@@ -499,7 +516,7 @@ fn files_that_are_named_and_not_there_are_refused() {
     assert_eq!(
         named_files(directory, "[api]\nsocket = \"run/dhow.sock\"\n").as_deref(),
         Some(
-            "node.toml:4: 'socket' is to be in run, which is no directory\nhint: make it, or name a path in a directory that is there"
+            "node.toml:4: 'socket' is to be in run, which is not a directory\nhint: make it, or name a path in a directory that is there"
         )
     );
     let long = format!("[api]\nsocket = \"/tmp/{}\"\n", "x".repeat(97));
@@ -599,7 +616,7 @@ fn a_link_over_udp_has_a_peer_and_the_keys_that_mean_something() {
     assert_eq!(file.listen[0].transport, Transport::Udp);
     assert_eq!(file.listen[1].transport, Transport::Tcp);
     assert_eq!(file.dial[0].transport, Transport::Udp);
-    let keys = "name, protocol, address, peer, mtu, rate, on_sent, enabled, dial, reading, fragment, strip_checksum, bundle_versions, age_dialect, order, accept_relayed, relay, accept_sources";
+    let keys = "name, protocol, address, peer, mtu, rate, on_sent, enabled, dial, reading, fragment, strip_checksum, bundle_versions, age_dialect, order, accept_relayed, relay, accept_sources, highest_priority, accept_rate, accept_bundles, held, held_bundles";
     for (more, expected) in [
         (
             String::new(),
@@ -639,11 +656,11 @@ fn a_link_over_udp_has_a_peer_and_the_keys_that_mean_something() {
     );
     assert_eq!(
         refusal(&format!("{NODE}{listen}{listen}")),
-        "node.toml:7: port 1 of h is wanted in line 4 already\nhint: each [[listen]], [api] tcp and [admin] tcp needs an address or a port of its own"
+        "node.toml:7: port 1 of h is wanted in line 4 already\nhint: each [[listen]], [api] tcp, [admin] tcp and [http] listen needs an address or a port of its own"
     );
     assert_eq!(
         refusal(&format!("{NODE}{listen}peer = \"ipn:3.0\"\n")),
-        "node.toml:6: 'peer' means nothing over UDP\nhint: with protocol = \"udp\" there are: protocol, address, reading, relay, accept_sources"
+        "node.toml:6: 'peer' means nothing over UDP\nhint: with protocol = \"udp\" there are: protocol, address, reading, relay, accept_sources, highest_priority, accept_rate, accept_bundles, held, held_bundles"
     );
 }
 
@@ -699,7 +716,7 @@ fn links_and_listeners_of_stcp_and_mtcp_have_the_keys_that_mean_something() {
     let named = file.node.listeners[0].policy.peer.as_ref();
     assert_eq!(named.map(ToString::to_string).as_deref(), Some("ipn:3.0"));
     let of_links = "name, protocol, address, peer, on_sent, keepalive, enabled, dial, sessions, backoff_min, backoff_max, connect_timeout, path_check, stall_timeout, idle_timeout, answer_timeout, fragment, window, window_bundles, strip_checksum, bundle_versions, age_dialect, order";
-    let of_listeners = "protocol, address, connections_per_address, peer, stall_timeout, transfer_mru, idle_timeout, answer_timeout, transfer_timeout, reading, accept_relayed, relay, accept_sources";
+    let of_listeners = "protocol, address, connections_per_address, peer, stall_timeout, transfer_mru, idle_timeout, answer_timeout, transfer_timeout, reading, accept_relayed, relay, accept_sources, highest_priority, accept_rate, accept_bundles, held, held_bundles";
     let mtcp = link.replace("stcp", "mtcp");
     let without = of_links.replace(" keepalive,", "");
     for (text, expected) in [
@@ -810,7 +827,7 @@ fn what_is_no_toml_is_refused_with_its_line() {
 fn a_node_id_that_is_none_is_refused() {
     let said = refusal("[node]\nid = \"ipn:2.7\"\n");
     assert!(
-        said.starts_with("node.toml:2: 'ipn:2.7' is no node ID: "),
+        said.starts_with("node.toml:2: 'ipn:2.7' is not a node ID: "),
         "{said}"
     );
     assert!(
@@ -843,7 +860,7 @@ fn what_is_measured_and_for_whom_is_read_and_checked() {
         ("ipn:2.3004", Duration::from_secs(7200))
     );
     for (keys, words) in [
-        ("collect = \"bundles:x\"", "'x' is no endpoint"),
+        ("collect = \"bundles:x\"", "'x' is not an endpoint"),
         (
             "collect = \"bundles:ipn:9.3003\"\ntoken = \"secret\"",
             "not for bundles",
@@ -929,11 +946,11 @@ fn discovery_that_could_find_nobody_is_refused() {
         ),
         (
             "[[discover]]\naddress = [\"host.example:4551\"]\n",
-            "'host.example:4551' is no address of beacons",
+            "'host.example:4551' is not an address of beacons",
         ),
         (
             "[[discover]]\naddress = [\"224.0.0.142:0\"]\n",
-            "is no address of beacons",
+            "is not an address of beacons",
         ),
         ("[[discover]]\nformat = []\n", "'format' is empty"),
         (
@@ -946,7 +963,7 @@ fn discovery_that_could_find_nobody_is_refused() {
         ),
         (
             "[[discover]]\naccept = [\"ipn\"]\n",
-            "is no endpoint-ID pattern",
+            "is not an endpoint-ID pattern",
         ),
     ] {
         let refusal = refusal(&format!("{NODE}{text}"));

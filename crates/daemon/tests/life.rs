@@ -78,7 +78,7 @@ fn a_file_that_is_no_socket_is_left_alone() {
     assert_eq!(
         error.to_string(),
         format!(
-            "cannot listen on {}: a file is there that is no socket",
+            "cannot listen on {}: a file is there that is not a socket",
             path.display()
         )
     );

@@ -111,6 +111,7 @@ fn keep(key: u32, octets: Vec<u8>) -> [StoreCommand; 2] {
         total_adu_octets: 0,
         previous: None,
         reads_aggregated_reports: false,
+        priority: dhow_bundle::Priority::Normal,
         note: bytes::Bytes::new(),
     };
     let key = BundleKey(key);

@@ -430,6 +430,15 @@ impl Entries {
         }
     }
 
+    /// The slowest and the fastest of some speeds, millimetres an hour, where they are set.
+    #[must_use]
+    pub fn speeds(&self, key: &str) -> Option<(u64, u64)> {
+        match self.value(key) {
+            Some(Value::Speeds(least, most)) => Some((*least, *most)),
+            _ => None,
+        }
+    }
+
     /// The smallest and the largest of some sizes, where they are set.
     #[must_use]
     pub fn sizes(&self, key: &str) -> Option<(u64, u64)> {

@@ -91,6 +91,10 @@ fn key_schema(key: &Key) -> Value {
         Kind::Durations => {
             json!({ "type": ["string", "integer"], "pattern": format!("^{DURATION}(\\.\\.{DURATION})?$"), "maximum": 0 })
         }
+        Kind::Speeds => {
+            let speed = "[0-9][0-9_]*(\\.[0-9]+)? *(m/s|km/h)";
+            json!({ "type": "string", "pattern": format!("^{speed}(\\.\\.{speed})?$") })
+        }
         Kind::Offset => json!({ "type": "string", "pattern": format!("^[-+]?{DURATION}$") }),
         Kind::Rate => {
             json!({ "type": "string", "pattern": "^[0-9][0-9_]*(\\.[0-9]+)? *(bit|kbit|Mbit|Gbit)(/s)?$" })

@@ -9,11 +9,11 @@ pub enum QuantityError {
     #[error("'{0}' does not begin with a number")]
     NoNumber(String),
     /// The unit is not known.
-    #[error("'{unit}' is no unit of {of} (one of {known})")]
+    #[error("'{unit}' is not a unit of {of} (one of {known})")]
     UnknownUnit {
         /// The text that stood there.
         unit: String,
-        /// "size", "rate", "time", "power" or "energy".
+        /// "size", "rate", "time", "speed", "power" or "energy".
         of: &'static str,
         /// The units that are known.
         known: &'static str,
@@ -74,6 +74,15 @@ pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
     } else {
         Err(QuantityError::TooFine(text.to_owned()))
     }
+}
+
+/// Millimetres an hour in `text`: digits, at most one decimal point, and a unit out of `m/s` and `km/h`.
+///
+/// # Errors
+/// When the text is no speed, or one that is not a whole number of millimetres an hour.
+pub fn parse_speed(text: &str) -> Result<u64, QuantityError> {
+    const UNITS: [(&str, u64); 2] = [("m/s", 3_600_000), ("km/h", 1_000_000)];
+    parse(text, &UNITS, "speed", "m/s, km/h")
 }
 
 /// Microwatts in `text`: digits, at most one decimal point, and a unit out of `uW`, `mW`, `W`, `kW`.
@@ -223,6 +232,14 @@ mod tests {
     }
 
     #[test]
+    fn speeds_have_units() {
+        assert_eq!(parse_speed("1.4m/s"), Ok(5_040_000));
+        assert_eq!(parse_speed("50 km/h"), Ok(50_000_000));
+        assert!(parse_speed("5").is_err());
+        assert!(parse_speed("5kn").is_err());
+    }
+
+    #[test]
     fn durations_have_units() {
         for (text, ms) in [
             ("1d", 86_400_000),
@@ -254,7 +271,7 @@ mod tests {
         assert_eq!(refused("9bit"), "'9bit' is finer than its unit allows");
         assert_eq!(
             refused("3MB"),
-            "'MB' is no unit of rate (one of bit, kbit, Mbit, Gbit)"
+            "'MB' is not a unit of rate (one of bit, kbit, Mbit, Gbit)"
         );
     }
 
@@ -265,7 +282,7 @@ mod tests {
         assert_eq!(parse_energy("0.1uJ"), Ok(100_000));
         assert_eq!(parse_energy("1J"), Ok(1_000_000_000_000));
         let refused = parse_power("3J").unwrap_err().to_string();
-        assert_eq!(refused, "'J' is no unit of power (one of uW, mW, W, kW)");
+        assert_eq!(refused, "'J' is not a unit of power (one of uW, mW, W, kW)");
         assert!(parse_energy("0").is_err() && parse_energy("0.1pJ").is_err());
     }
 
@@ -276,7 +293,7 @@ mod tests {
             ("", "'' does not begin with a number"),
             (
                 "10gb",
-                "'gb' is no unit of size (one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)",
+                "'gb' is not a unit of size (one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)",
             ),
             ("20000000TiB", "'20000000TiB' is too large"),
             (

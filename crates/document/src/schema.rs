@@ -23,6 +23,8 @@ pub enum Kind {
     Duration,
     /// A time, or from one to another: `2min..10min`.
     Durations,
+    /// A speed, or from one to another: `1.4m/s`, `10km/h..50km/h`.
+    Speeds,
     /// A time ahead or behind: `-3s`; in milliseconds.
     Offset,
     /// Octets a second, written in bits: `24Mbit`.

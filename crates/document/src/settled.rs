@@ -65,6 +65,7 @@ impl Value {
             Self::Durations(least, most) => {
                 json!(format!("{}..{}", written(*least), written(*most)))
             }
+            Self::Speeds(least, most) => json!(format!("{}..{}", speed(*least), speed(*most))),
             Self::Offset(ms) => json!(format!("{ms}ms")),
             Self::Rate(octets) => json!(format!("{}bit", u128::from(*octets) * 8)),
             Self::Part(billionths) => {
@@ -84,6 +85,15 @@ fn written(time: Duration) -> String {
         .find(|(_, unit)| nanos.is_multiple_of(*unit));
     let (name, unit) = unit.unwrap_or(("ns", 1));
     format!("{}{name}", nanos / unit)
+}
+
+/// A speed, millimetres an hour, in metres a second where it is a whole number of millimetres a second.
+fn speed(mm_per_h: u64) -> String {
+    let (whole, rest) = (mm_per_h / 3_600_000, mm_per_h % 3_600_000 / 3_600);
+    match mm_per_h.is_multiple_of(3_600) {
+        true => format!("{whole}.{rest:03}m/s"),
+        false => format!("{}.{:06}km/h", mm_per_h / 1_000_000, mm_per_h % 1_000_000),
+    }
 }
 
 #[cfg(test)]

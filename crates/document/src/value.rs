@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::quantity::{parse_duration, parse_rate, parse_size};
+use crate::quantity::{parse_duration, parse_rate, parse_size, parse_speed};
 use toml::de::DeValue;
 
 use crate::schema::{Key, Kind};
@@ -18,6 +18,8 @@ pub(crate) enum Value {
     Sizes(u64, u64),
     Duration(Duration),
     Durations(Duration, Duration),
+    /// Millimetres an hour.
+    Speeds(u64, u64),
     /// Milliseconds.
     Offset(i64),
     /// Octets a second.
@@ -58,7 +60,8 @@ pub(crate) fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String
         Kind::Sizes => match value.as_str().and_then(|text| text.split_once("..")) {
             None => size(value).map(|octets| Value::Sizes(octets, octets)),
             Some((least, most)) => {
-                let read = |text| parse_size(text).map_err(|error| format!("is no size: {error}"));
+                let read =
+                    |text| parse_size(text).map_err(|error| format!("is not a size: {error}"));
                 ordered(read(least)?, read(most)?).map(|(least, most)| Value::Sizes(least, most))
             }
         },
@@ -68,6 +71,12 @@ pub(crate) fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String
             Some((least, most)) => ordered(time(least)?, time(most)?)
                 .map(|(least, most)| Value::Durations(least, most)),
         },
+        Kind::Speeds => {
+            let text = value.as_str().ok_or_else(|| kind_is("text with a speed"))?;
+            let (least, most) = text.split_once("..").unwrap_or((text, text));
+            let read = |text| parse_speed(text).map_err(|error| format!("is not a speed: {error}"));
+            ordered(read(least)?, read(most)?).map(|(least, most)| Value::Speeds(least, most))
+        }
         Kind::Offset => {
             let text = value
                 .as_str()
@@ -130,7 +139,7 @@ pub(crate) fn read_value(key: &Key, value: &DeValue<'_>) -> Result<Value, String
 
 fn size(value: &DeValue<'_>) -> Result<u64, String> {
     match (value.as_str(), integer(value)) {
-        (Some(text), _) => parse_size(text).map_err(|error| format!("is no size: {error}")),
+        (Some(text), _) => parse_size(text).map_err(|error| format!("is not a size: {error}")),
         (None, Some(octets)) => {
             u64::try_from(octets).map_err(|_| "must not be negative".to_owned())
         }
@@ -153,7 +162,7 @@ fn duration(value: &DeValue<'_>) -> Result<Duration, String> {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| format!("is no time: {error}"))
+    parse_duration(text).map_err(|error| format!("is not a time: {error}"))
 }
 
 fn ordered<T: PartialOrd>(least: T, most: T) -> Result<(T, T), String> {

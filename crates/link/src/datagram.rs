@@ -58,6 +58,8 @@
 //! [`RefuseReason`]: crate::stream::RefuseReason
 
 pub(crate) mod fault;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod ledger;
 pub(crate) mod pacing;
 pub(crate) mod span;
 
@@ -112,6 +114,8 @@ pub struct Path {
     /// Octets of payload in the largest datagram that passes, where the system knows. It makes datagrams smaller than
     /// is configured, never larger.
     pub mtu: Option<u64>,
+    /// One-way light time to the peer, where a contact plan or the driver knows it: it counts instead of the configured one.
+    pub light_time: Option<Duration>,
 }
 
 /// The most that one call is to give.

@@ -220,7 +220,7 @@ pub fn parse_samples(text: &str) -> Result<u64, String> {
     let samples: u64 = text
         .trim()
         .parse()
-        .map_err(|_| format!("'{text}' is no number of samples"))?;
+        .map_err(|_| format!("'{text}' is not a number of samples"))?;
     Ok(samples.max(1))
 }
 
@@ -233,7 +233,7 @@ pub fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     interval
         .filter(|interval| *interval >= INTERVAL_MIN)
-        .ok_or_else(|| format!("'{text}' is no interval of a millisecond and more, in seconds"))
+        .ok_or_else(|| format!("'{text}' is not an interval of a millisecond and more, in seconds"))
 }
 
 fn elements<'a, 'input>(of: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 'input>> {
@@ -360,7 +360,7 @@ mod tests {
             ),
             (
                 "<omlc><collect><stream mp='p' interval='0'/></collect></omlc>",
-                "no interval",
+                "not an interval",
             ),
             (
                 "<omlc><collect><stream mp='p' samples='1'><filter field='x' operation='mean'/></stream></collect></omlc>",

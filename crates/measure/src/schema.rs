@@ -278,7 +278,7 @@ pub enum SchemaError {
     #[error("it is empty")]
     Empty,
     /// Not a name.
-    #[error("'{0}' is no name (letters, digits and _, no digit first)")]
+    #[error("'{0}' is not a name (letters, digits and _, no digit first)")]
     BadName(String),
     /// A name that a database would cut.
     #[error("the name '{0}' is longer than {NAME_OCTETS_MAX} octets")]

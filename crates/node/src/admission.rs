@@ -7,7 +7,7 @@ use alloc::format;
 
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{BlockFlags, DtnTime, Header, HopCount, Now};
+use dhow_bundle::{BlockFlags, DtnTime, Header, HopCount, Now, Priority};
 use dhow_link::stream::RefuseReason;
 
 use crate::adjacencies::session_id::SessionId;
@@ -50,6 +50,7 @@ impl Node {
         header: &Header,
     ) -> Result<Admission, Refused> {
         let from = self.check_policy(session, header)?;
+        self.check_rate(now, session, from, header)?;
         let id = header.id();
         self.held.check_retracted(&id)?;
         self.end_older(now, from, session, &id);
@@ -140,12 +141,10 @@ impl Node {
             return Ok(Admission::Delete);
         }
         self.held.check_whole(&self.config, header)?;
+        self.check_shares(session, from, header)?;
         let octets = header.total_octets();
         let comes = Comes::Over(session, &header.primary.destination);
-        if let Err(refused) = self.check_room(octets, comes) {
-            self.drop_copies(now, octets);
-            return Err(refused);
-        }
+        self.make_room(now, octets, comes)?;
         let total_octets = header.total_adu_octets();
         let fragment = id.fragment.map(|range| Fragment {
             range,
@@ -171,6 +170,7 @@ impl Node {
             version: header.version(),
             flags: header.primary.flags.bits(),
             reads_aggregated_reports: aggregates(header),
+            priority: self.priority_of(session, header),
             lifetime_ms: header.primary.lifetime_ms,
             held: HeldTime::Arriving(Received {
                 at: now.monotonic,
@@ -202,6 +202,13 @@ impl Node {
             self.held.set_permits(key, permits);
         }
         Ok(Admission::New(key))
+    }
+
+    /// The order in which a neighbour's bundle leaves this node: as it says, and no more than the neighbour may.
+    fn priority_of(&self, session: SessionId, header: &Header) -> Priority {
+        let neighbour = self.adjacencies.neighbour(session);
+        let most = neighbour.and_then(|it| it.policy.highest_priority);
+        header.priority().min(most.unwrap_or(Priority::MOST))
     }
 
     fn duplicate(&mut self, id: dhow_bundle::BundleId) {

@@ -25,6 +25,7 @@ use crate::driver::StreamId;
 use crate::forwarding::cut_through::CutThrough;
 use crate::local::Locality;
 use crate::node::Node;
+use crate::steps::Step;
 
 /// The fate of a bundle that somebody has, or may have, and the store could not keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,11 +72,7 @@ impl Node {
             return;
         };
         let endpoint = entry.destination();
-        if self
-            .forwarding
-            .queues()
-            .first_of(self.held.bundles(), endpoint, |_| true)
-            .is_some()
+        if self.forwarding.waits_before(&self.held, key)
             || !self.forwarding.is_first(&self.held, key)
             || self.held.was_delivered(now, key)
         {
@@ -84,6 +81,7 @@ impl Node {
         if let Some(stream) = self.delivery.subscriber_with_room(endpoint) {
             self.forwarding
                 .pass_before_sync(&mut self.held, key, CutThrough::Given);
+            self.outbox.stepped(&self.held, key, || Step::HandedOver);
             self.delivery.hand_over(
                 &mut self.held,
                 &mut self.attention,

@@ -133,7 +133,7 @@ impl Node {
         let Some(neighbour) = self.adjacencies.neighbour_mut(session) else {
             return;
         };
-        let is_sent_once = !neighbour.session.acknowledges();
+        let is_sent_once = neighbour.session.is_datagrams() || !neighbour.session.acknowledges();
         if let Some(Reception::Payload(mut incoming)) = neighbour.receptions.remove(&transfer) {
             self.held.append_gathered(&mut self.outbox, &mut incoming);
             match refused {

@@ -5,12 +5,13 @@ use alloc::vec::Vec;
 pub use dhow_bundle::RouterKind;
 pub use dhow_bundle::gateway::AgeDialect;
 pub use dhow_bundle::protocol::{
-    BibeDialect, BibePolicy, Framing, OnSent, Protocol, StcpPolicy, UdpPolicy,
+    Aggregation, BibeDialect, BibePolicy, Framing, LtpAuthentication, LtpPolicy, OnSent, Protocol,
+    RedPart, StcpPolicy, UdpPolicy,
 };
 pub use dhow_bundle::router::{Acknowledgments, DropPolicy};
 
 use dhow_bundle::storage::REMOVED_BOUND;
-use dhow_bundle::{NodeId, Version};
+use dhow_bundle::{NodeId, Priority, Version};
 
 use crate::contacts::ContactTable;
 pub use crate::discovery::config::{DiscoverConfig, DiscoverId};
@@ -56,6 +57,10 @@ pub struct Config {
     pub payload_checksum: PayloadChecksum,
     /// Lifetime of bundles whose sender names none, milliseconds.
     pub default_lifetime_ms: u64,
+    /// The greatest priority that applications of this node may ask for; none for any.
+    pub highest_priority: Option<Priority>,
+    /// The share of the store of each source.
+    pub source_limits: SourceLimits,
     /// Custody of bundles of version 6.
     pub custody: CustodyPolicy,
     /// Identities of removed bundles that are remembered until they expire.
@@ -90,6 +95,8 @@ impl Config {
             perf_sources: Vec::new(),
             payload_checksum: PayloadChecksum::default(),
             default_lifetime_ms: 86_400_000,
+            highest_priority: None,
+            source_limits: SourceLimits::default(),
             custody: CustodyPolicy::default(),
             removed_bound: REMOVED_BOUND,
             discover: Vec::new(),
@@ -299,10 +306,36 @@ pub struct SessionPolicy {
     pub relay: Enabled,
     /// Sources that are accepted, by pattern text; empty for all.
     pub accept_sources: Vec<String>,
+    /// The greatest priority that the peer's bundles have here, whatever they say; none for any.
+    pub highest_priority: Option<Priority>,
     /// The versions of the Bundle Protocol that the peer takes: bundles of another leave translated (docs/gateway.md).
     pub bundle_versions: BundleVersions,
     /// The block that tells the age of bundles which leave translated into version 6.
     pub age_dialect: AgeDialect,
+    /// The limits of what the peer brings.
+    pub limits: Limits,
+}
+
+/// Limits of what a neighbour brings over all of its sessions; none where there is no limit. What is above it is refused for lack of resources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Octets of bundles a second.
+    pub octets_per_s: Option<u64>,
+    /// Bundles a second.
+    pub bundles_per_s: Option<u64>,
+    /// Octets in the store.
+    pub held_octets: Option<u64>,
+    /// Bundles in the store.
+    pub held_bundles: Option<u64>,
+}
+
+/// Limits of each source's share of the store, of the bundles that neighbours bring; none where there is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceLimits {
+    /// Octets.
+    pub octets: Option<u64>,
+    /// Bundles.
+    pub bundles: Option<u64>,
 }
 
 /// Versions of the Bundle Protocol.
@@ -384,8 +417,10 @@ impl Default for SessionPolicy {
             accept_relayed: Enabled::Yes,
             relay: Enabled::Yes,
             accept_sources: Vec::new(),
+            highest_priority: None,
             bundle_versions: BundleVersions::Both,
             age_dialect: AgeDialect::Type20,
+            limits: Limits::default(),
         }
     }
 }

@@ -137,6 +137,20 @@ impl ContactTable {
         Ok(())
     }
 
+    /// Take out the contact of the same two nodes that begins at the same time; false where there is none.
+    pub fn remove(&mut self, contact: &PlannedContact) -> bool {
+        let way = (contact.from.clone(), contact.to.clone());
+        let Some(windows) = self.ways.get_mut(&way) else {
+            return false;
+        };
+        let is_removed = windows.remove(&contact.start).is_some();
+        if windows.is_empty() {
+            self.ways.remove(&way);
+        }
+        self.count -= usize::from(is_removed);
+        is_removed
+    }
+
     /// All contacts, by their nodes and their beginning.
     pub fn iter(&self) -> impl Iterator<Item = PlannedContact> {
         let ways = self.ways.iter();
@@ -176,6 +190,12 @@ impl ContactTable {
         let way = (from.clone(), to.clone());
         let next = first_after(self.ways.get(&way)?, after)?;
         Some(planned(&way, next))
+    }
+
+    /// Whether any contact is from one node to another.
+    #[must_use]
+    pub fn has_way(&self, from: &NodeId, to: &NodeId) -> bool {
+        self.ways.contains_key(&(from.clone(), to.clone()))
     }
 
     /// The number of contacts.

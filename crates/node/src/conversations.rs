@@ -5,8 +5,10 @@ use alloc::vec::Vec;
 use dhow_bundle::Now;
 use dhow_link::Batch;
 use dhow_link::datagram::Limit;
+use dhow_link::ltp::Known;
 
 use crate::adjacencies::session_id::SessionId;
+use crate::config::Protocol;
 use crate::driver::StreamId;
 use crate::node::Node;
 
@@ -32,6 +34,23 @@ impl Node {
             self.flush(stream);
         }
         self.attend_all(now);
+    }
+
+    /// Whether the LTP engine of a conversation began a session of this number: by it a driver finds the conversation that a report is for.
+    #[must_use]
+    pub fn knows_session(&self, stream: StreamId, number: u64) -> Known {
+        let neighbour = self.adjacencies.neighbour(SessionId::over(stream));
+        neighbour.map_or(Known::Never, |it| it.session.knows_session(number))
+    }
+
+    /// The IDs of the LTP engines here and there of a conversation; `None` where it is none over LTP.
+    #[must_use]
+    pub fn engines(&self, stream: StreamId) -> Option<(u64, u64)> {
+        let neighbour = self.adjacencies.neighbour(SessionId::over(stream))?;
+        match neighbour.session.protocol() {
+            Protocol::Ltp(policy) => policy.engine.zip(policy.remote_engine),
+            _ => None,
+        }
     }
 
     /// Conversations with addresses that are no link's.

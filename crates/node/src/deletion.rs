@@ -120,6 +120,7 @@ impl Node {
         let Some(entry) = self.held.bundles_mut().remove(key) else {
             return;
         };
+        self.held.end_leaving(key);
         self.held.note_anonymous(now, &entry);
         if !planted(Mutant::RoomOfDeletedKept) {
             self.held.end_sharing(key);

@@ -15,6 +15,7 @@ use crate::forwarding::cut_through::CutThrough;
 use crate::held::bundles::{Identity, Removal};
 use crate::held::endpoints::EndpointIndex;
 use crate::node::Node;
+use crate::steps::Step;
 
 /// With fewer bundles than this being compared with their checksums, others are asked for ahead of their delivery.
 const VERIFYING_LOW: usize = 64;
@@ -111,6 +112,7 @@ impl Node {
                 continue;
             }
             let payload = self.held.payload_pieces(key);
+            self.outbox.stepped(&self.held, key, || Step::HandedOver);
             self.delivery.hand_over(
                 &mut self.held,
                 &mut self.attention,

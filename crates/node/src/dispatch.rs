@@ -13,6 +13,7 @@ use crate::held::removed::Recollection;
 use crate::held::retention::{State, Trigger};
 use crate::local::Locality;
 use crate::node::Node;
+use crate::steps::Step;
 
 impl Node {
     /// RFC 9171 5.3: deliver it here or forward it.
@@ -78,6 +79,7 @@ impl Node {
         }
         if let Some(head) = self.held.reassembly_mut().add(unit, range, key) {
             self.outbox.counters.reassembled += 1;
+            self.outbox.stepped(&self.held, head, || Step::Assembled);
             self.unit_whole(now, head, locality);
         }
     }

@@ -16,8 +16,10 @@ use dhow_bundle::storage::{Extents, Medium, StoreCommand, StoreEvent, StoreRefus
 use dhow_bundle::{BundleId, DtnTime, EndpointId, NodeId};
 use dhow_link::stream::{DownReason, PeerIdentities, RefuseReason, SessionParameters};
 
+use crate::changes::Changes;
 use crate::config::{LinkId, ListenerId, Route};
 use crate::discovery::config::DiscoverId;
+use crate::steps::BundleStep;
 
 /// An octet stream (a connection) that a driver has opened or accepted, or a conversation with a peer by datagrams; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -249,6 +251,8 @@ pub enum OperatorCommand {
     },
     /// Take down a link that was added, and forget it.
     LinkDelete(String),
+    /// Take up what differs in the node's configuration.
+    Change(Box<Changes>),
 }
 
 /// An action for the driver to carry out.
@@ -358,7 +362,7 @@ pub enum OperatorRefusal {
     #[error("no link is named '{0}'")]
     UnknownLink(String),
     /// Not a pattern.
-    #[error("'{0}' is no endpoint-ID pattern: {1}")]
+    #[error("'{0}' is not an endpoint-ID pattern: {1}")]
     BadPattern(String, PatternError),
     /// No such route.
     #[error("there is no route to '{0}' via '{1}'")]
@@ -375,6 +379,9 @@ pub enum OperatorRefusal {
     /// No more links are made in this run.
     #[error("{0} links have been made, no more are in this run")]
     TooManyLinks(usize),
+    /// No more listeners are made in this run.
+    #[error("there are {0} listeners, no more are made in this run")]
+    TooManyListeners(usize),
     /// A neighbour that does not say who it is needs its node ID.
     #[error("the protocol of '{0}' is one in which a peer does not tell its node ID")]
     NoPeer(String),
@@ -406,6 +413,22 @@ pub enum Telling {
     Everything,
     /// Not of what happens to every bundle: received, created, forwarded, delivered. Counters count that.
     Exceptions,
+    /// Of all, and of the steps of each bundle ([`Occurrence::Step`]).
+    Steps,
+}
+
+impl Telling {
+    /// Whether it is of what happens to every bundle.
+    #[inline]
+    pub(crate) const fn is_of_bundles(self) -> bool {
+        matches!(self, Self::Everything | Self::Steps)
+    }
+
+    /// Whether it is of the steps of each bundle.
+    #[inline]
+    pub(crate) const fn is_of_steps(self) -> bool {
+        matches!(self, Self::Steps)
+    }
 }
 
 /// Something that happened in a node: for logs, metrics and measurements, none of which the node knows. Recordings know each
@@ -600,6 +623,8 @@ pub enum Occurrence {
         /// The bundle that it is in.
         id: BundleId,
     },
+    /// A bundle has taken a step, where the driver follows them.
+    Step(Box<BundleStep>),
 }
 
 /// A bundle that has no form in the version that a neighbour speaks.

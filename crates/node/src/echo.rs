@@ -61,11 +61,13 @@ impl Node {
             &mut self.outbox,
             &self.config,
             now,
-            header,
+            (key, header),
             header.payload.crc_type,
         );
         // Without room it is tried again, once the question is stored.
-        if let Some((answer, octets)) = self.store_originated(now, &builder, payload) {
+        if let Some((answer, octets)) =
+            self.store_originated(now, &builder, payload, Comes::FromHere)
+        {
             self.forwarding
                 .pass_before_sync(&mut self.held, key, CutThrough::Answered);
             self.forwarding.leave_before_sync(
@@ -109,7 +111,7 @@ impl Node {
         };
         let mut builder =
             self.held
-                .answer_to(&mut self.outbox, &self.config, now, header, crc_type);
+                .answer_to(&mut self.outbox, &self.config, now, (key, header), crc_type);
         let mut answer = builder.header(payload_octets).ok();
         let has_same_head = answer
             .as_ref()

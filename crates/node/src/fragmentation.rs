@@ -20,6 +20,7 @@ use crate::adjacencies::session_id::SessionId;
 use crate::crossing::LeavingFragment;
 use crate::forwarding::choice::Split;
 use crate::forwarding::choice::SplitBundle;
+use crate::held::bundles::Entry;
 use crate::node::Node;
 use crate::sending::NOT_ACCEPTABLE_RETRY;
 use crate::sending::Outgoing;
@@ -65,11 +66,15 @@ impl Node {
             .acknowledged_by(&self.adjacencies, session, key)
             .unwrap_or(0);
         if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
-            neighbour.splits.push_back(Split {
+            let priority = |key| self.held.entry(key).map(Entry::priority);
+            let mine = priority(key);
+            let place = (neighbour.splits).partition_point(|other| priority(other.key) >= mine);
+            let split = Split {
                 key,
                 piece_octets,
                 next,
-            });
+            };
+            neighbour.splits.insert(place, split);
         }
         let split = SplitBundle {
             header,

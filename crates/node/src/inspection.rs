@@ -3,9 +3,10 @@
 use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{Instant, NodeId, Now};
+use dhow_bundle::{BundleId, Instant, NodeId, Now};
 
 use crate::adjacencies::links::Link;
 use crate::adjacencies::neighbour::Neighbour;
@@ -23,10 +24,13 @@ use crate::node::Node;
 use crate::reception::Reception;
 use crate::routing::Hop;
 use crate::view::{
-    ArrivalView, BundleState, BundleView, Counters, DestinationView, LinkState, LinkView,
-    NeighbourView, ProgramView, RegistrationView, RouteView, SessionView, WaitingView,
+    ArrivalView, BundleState, BundleView, Counters, DestinationView, LinkState, LinkView, LoadView,
+    NeighbourView, ProgramView, RegistrationView, RouteView, SessionView, TrafficView, WaitingView,
 };
 use dhow_bundle::DtnTime;
+
+/// Destinations that [`Node::loads`] sums up one by one, at most: some 6 MB for the moment.
+const LOADS_SUMMED: usize = 65_536;
 
 impl Node {
     /// The node's IDs, first the one that it presents.
@@ -45,11 +49,19 @@ impl Node {
             .collect()
     }
 
+    /// When octets last came over a link, of sessions that are over or stand.
+    fn heard_over(&self, link: &Link) -> Option<Instant> {
+        let sessions = link.sessions.iter();
+        let neighbours = sessions.filter_map(|session| self.adjacencies.neighbour(*session));
+        let established = neighbours.filter(|it| it.is_up());
+        established.map(|it| it.heard).chain(link.heard).max()
+    }
+
     pub(crate) fn link_view(&self, link: &Link) -> LinkView {
         let established = |session: &&SessionId| {
             self.adjacencies
                 .neighbour(**session)
-                .is_some_and(|it| it.parameters.is_some() && !it.ending)
+                .is_some_and(|it| it.is_up())
         };
         let sessions = link.sessions.iter().filter(established).count();
         let state = match (link.enabled, link.next_attempt) {
@@ -67,6 +79,7 @@ impl Node {
             peer: link.peer.clone(),
             bundle_versions: link.config.policy.bundle_versions,
             sessions,
+            heard: self.heard_over(link),
             failures: link.failures,
             last_error: link.last_error.clone(),
         }
@@ -109,6 +122,12 @@ impl Node {
         .collect()
     }
 
+    /// The number of the link of a name.
+    #[must_use]
+    pub fn link_named(&self, name: &str) -> Option<LinkId> {
+        self.adjacencies.link_named(name).ok()
+    }
+
     /// The number of the next link that an operator adds.
     #[must_use]
     pub fn next_link(&self) -> LinkId {
@@ -144,6 +163,7 @@ impl Node {
                     octets_sent: neighbour.octets_sent,
                     bundles_received: neighbour.bundles_received,
                     octets_received: neighbour.octets_received,
+                    limited: neighbour.limited,
                     in_flight: neighbour.outgoing().len() + neighbour.kept().len(),
                     arriving: self.arriving(neighbour),
                     datagrams: neighbour.session.datagram_counts(),
@@ -269,7 +289,7 @@ impl Node {
     #[must_use]
     pub fn destinations(&self, now: Now, from: u32, most: usize) -> Vec<(u32, DestinationView)> {
         let from = EndpointIndex::at(from);
-        let mut sums: BTreeMap<EndpointIndex, (u64, u64, Instant)> = BTreeMap::new();
+        let mut sums: BTreeMap<EndpointIndex, (u64, u64, Instant, u64)> = BTreeMap::new();
         let is_asked_for = |entry: &Entry| is_stored(entry) && entry.destination() >= from;
         for (_, entry) in self
             .held
@@ -291,12 +311,16 @@ impl Node {
             }
             let sum = sums
                 .entry(entry.destination())
-                .or_insert((0, 0, entry.expires()));
+                .or_insert((0, 0, entry.expires(), 0));
             sum.0 += 1;
             sum.1 += entry.octets();
             sum.2 = sum.2.min(entry.expires());
+            sum.3 = sum.3.max(entry.held_ms(now.monotonic));
         }
-        let view = |(index, (bundles, octets, expires)): (EndpointIndex, (u64, u64, Instant))| {
+        let view = |(index, (bundles, octets, expires, oldest_ms)): (
+            EndpointIndex,
+            (u64, u64, Instant, u64),
+        )| {
             let destination = self.held.endpoints().id(index).clone();
             let next_hop = self
                 .forwarding
@@ -312,12 +336,52 @@ impl Node {
                 destination,
                 bundles,
                 octets,
+                oldest_ms,
                 next_expiry_ms: Some(millis(expires, now)),
                 next_hop,
             };
             (index.place(), view)
         };
         sums.into_iter().map(view).collect()
+    }
+
+    /// The traffic of neighbours since the start: the first 64 that had a session by their node IDs, all others as one, last.
+    #[must_use]
+    pub fn traffic(&self) -> Vec<TrafficView> {
+        self.adjacencies.traffic().views()
+    }
+
+    /// The destinations with the most octets stored, at most so many, and behind them all others as one. Takes a look at each bundle.
+    #[must_use]
+    pub fn loads(&self, now: Now, most: usize) -> Vec<LoadView> {
+        let mut sums: BTreeMap<EndpointIndex, LoadView> = BTreeMap::new();
+        let mut others = LoadView::default();
+        let bundles = self.held.bundles().iter();
+        for (_, entry) in bundles.filter(|(_, entry)| is_stored(entry)) {
+            let is_new = !sums.contains_key(&entry.destination());
+            let load = if is_new && sums.len() >= LOADS_SUMMED {
+                &mut others
+            } else {
+                sums.entry(entry.destination()).or_default()
+            };
+            load.bundles += 1;
+            load.octets = load.octets.saturating_add(entry.octets());
+            load.oldest_ms = load.oldest_ms.max(entry.held_ms(now.monotonic));
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_by_key(|(_, load)| Reverse(load.octets));
+        for (_, load) in sums.split_off(sums.len().min(most)) {
+            others.bundles += load.bundles;
+            others.octets = others.octets.saturating_add(load.octets);
+            others.oldest_ms = others.oldest_ms.max(load.oldest_ms);
+        }
+        let named = sums.into_iter().map(|(index, load)| LoadView {
+            destination: Some(self.held.endpoints().id(index).clone()),
+            ..load
+        });
+        named
+            .chain((others.bundles > 0).then_some(others))
+            .collect()
     }
 
     /// Octets of bundles that the node takes at present: its quota, or the room of the disk if that is less.
@@ -364,6 +428,7 @@ impl Node {
         BundleView {
             id: self.held.bundle_id(entry),
             version: entry.version(),
+            priority: entry.priority(),
             is_custodian: self.held.custody().is_custodian(key),
             destination: self.held.endpoints().id(entry.destination()).clone(),
             octets: entry.octets(),
@@ -384,6 +449,13 @@ impl Node {
                 state => state,
             },
         }
+    }
+
+    /// The hop count with which a bundle that is held came (RFC 9171 4.4.3); nothing where it carries none, or was made here.
+    #[must_use]
+    pub fn hops(&self, id: &BundleId) -> Option<u8> {
+        let key = self.held.find_bundle(id)?;
+        self.held.entry(key)?.hops()
     }
 
     /// Bundles and octets in the store, those that are just arriving included: of octets, those that room is reserved for.

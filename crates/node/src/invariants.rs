@@ -192,9 +192,9 @@ impl Node {
             })?;
             let (mut bundles, mut octets) = (0_u32, 0_u64);
             let read = self.held.reads().values().filter_map(|read| match read {
-                PendingRead::Send { session: of, key } if of == session => {
-                    self.held.entry(*key).map(|entry| entry.octets())
-                }
+                PendingRead::Send {
+                    session: of, key, ..
+                } if of == session => self.held.entry(*key).map(|entry| entry.octets()),
                 PendingRead::Fragment {
                     session: of, range, ..
                 } if of == session => Some(range.length),

@@ -15,7 +15,9 @@ mod answers;
 pub mod api;
 mod attention;
 mod before_sync;
+mod blocks;
 mod breaking_off;
+pub mod changes;
 mod checksums;
 mod collected;
 mod collection;
@@ -41,6 +43,7 @@ pub mod driver;
 mod dropping;
 mod echo;
 mod encapsulation;
+mod exporting;
 pub mod external;
 mod finding;
 mod forwarded;
@@ -52,6 +55,9 @@ mod held;
 mod inspection;
 #[cfg(any(test, feature = "testing"))]
 mod invariants;
+mod limits;
+mod link_state;
+mod links;
 mod local;
 mod meeting;
 mod memory;
@@ -81,6 +87,7 @@ mod sending;
 mod sent;
 mod series;
 mod services;
+pub mod steps;
 mod stored;
 mod streams;
 mod transmission;
@@ -91,6 +98,7 @@ pub mod why;
 #[doc(hidden)]
 #[cfg(any(test, feature = "testing"))]
 pub use handshake::oracle as handshake_oracle;
+pub use local::ROUTING_SERVICE;
 pub use node::Node;
 pub use reservation::exchange_octets;
 #[doc(hidden)]

@@ -13,7 +13,7 @@ const USUAL_SERVICES: [u32; 4] = [7, 2_047, 5_201, ROUTING_SERVICE];
 const USUAL_NAMES: [&str; 3] = ["echo", "perf", ROUTING_NAME];
 
 /// Where routers of neighbours hear of each other (docs/adverts.md).
-const ROUTING_SERVICE: u32 = 5_202;
+pub const ROUTING_SERVICE: u32 = 5_202;
 const ROUTING_NAME: &str = "routing";
 
 /// The group that IBR-DTN's routers notify, without its scheme.

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use dhow_bundle::{EndpointId, NodeId, Now};
 use dhow_link::tcpcl::Session;
 
+use crate::adjacencies::Adjacencies;
 use crate::adjacencies::datagrams::Datagrams;
 use crate::adjacencies::layer::Layer;
 use crate::adjacencies::links::{Tongue, Welcome};
@@ -12,7 +13,7 @@ use crate::adjacencies::neighbour::{Neighbour, one_way, session_config};
 use crate::adjacencies::session_id::SessionId;
 use crate::adjacencies::tunnel::Tunnel;
 use crate::config::{
-    Enabled, LinkId, ListenerConfig, ListenerId, Protocol, SessionPolicy, UdpPolicy,
+    Enabled, LinkId, ListenerConfig, ListenerId, LtpPolicy, Protocol, SessionPolicy, UdpPolicy,
 };
 use crate::driver::{Action, Purpose, StreamId};
 use crate::node::{Node, Stage};
@@ -54,8 +55,11 @@ impl Node {
         policy.transfer_mru = policy.transfer_mru.min(self.config.quota_octets).max(1);
         let (layer, announced) = self.layer(now, tongue, link, &mut policy);
         // A peer that brings bundles and says nothing of itself is nobody, unless policy names it.
-        let brings = link.is_none() && !layer.acknowledges();
+        let brings = link.is_none() && (layer.is_datagrams() || !layer.acknowledges());
         let mut neighbour = Neighbour::new(layer, (&policy, announced), link, now);
+        if let Purpose::Accepted { listener } | Purpose::Heard { listener } = *purpose {
+            neighbour.listener = Some(listener);
+        }
         if brings {
             let named = neighbour.sender_id().map(NodeId::endpoint);
             let sender = named.unwrap_or(&EndpointId::Null);
@@ -94,9 +98,19 @@ impl Node {
                 // Nobody takes back what has left, so none leaves before it is durable here.
                 policy.cut_through = Enabled::No;
                 let seed = self.random.next();
-                let mut link = Datagrams::new(udp, peer, seed, now);
+                let mut link = Datagrams::udp(udp, peer, seed, now);
                 link.translate_all(now);
                 return (Layer::Datagrams(Box::new(link)), announced);
+            }
+            Some(Tongue::Other(Protocol::Ltp(ltp))) => {
+                policy.cut_through = Enabled::No;
+                let seed = self.random.next();
+                let engines = self.engines_with(&ltp, peer.as_ref());
+                let early_octets = Adjacencies::early_octets_bound(&self.config);
+                let bounds = (policy.transfer_mru, early_octets);
+                let mut link = Datagrams::ltp(ltp, engines, peer, bounds, (seed, now));
+                link.translate_all(now);
+                return (Layer::Datagrams(Box::new(link)), policy.transfer_mru);
             }
             Some(Tongue::Other(Protocol::Stcp(stcp))) => {
                 policy.cut_through = Enabled::No;
@@ -127,6 +141,16 @@ impl Node {
             None => Session::accept(config, now),
         };
         (Layer::Stream(Box::new(session)), announced)
+    }
+
+    /// The engine IDs here and there: where nothing else is said the node numbers (RFC 7116 3.1.2, as deployed), and 0 without any.
+    fn engines_with(&self, policy: &LtpPolicy, peer: Option<&NodeId>) -> (u64, u64) {
+        let mut own = self.config.node_ids.iter();
+        let own = policy.engine.or_else(|| own.find_map(NodeId::number));
+        let remote = policy
+            .remote_engine
+            .or_else(|| peer.and_then(NodeId::number));
+        (own.unwrap_or(0), remote.unwrap_or(0))
     }
 
     fn listener(&self, ListenerId(id): ListenerId) -> Option<&ListenerConfig> {

@@ -72,6 +72,7 @@ impl Node {
             .saturating_add(self.forwarding.memory_octets())
             .saturating_add(self.config.contacts.memory_octets())
             .saturating_add(self.delivery.memory_octets())
+            .saturating_add(self.rates.memory_octets())
             .saturating_add(usize::try_from(self.adjacencies.early_octets()).unwrap_or(usize::MAX))
             .saturating_add(sessions.saturating_mul(SESSION_OCTETS));
         let portions = self.held.bundles().octets() / PORTION_OCTETS;

@@ -24,6 +24,7 @@ use crate::driver::{Action, Event, Occurrence, Purpose, Telling};
 use crate::external::connections::Connections;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
+use crate::limits::Rates;
 use crate::outbox::Outbox;
 use crate::random::Random;
 use crate::recording::{Recorder, Stored};
@@ -58,6 +59,7 @@ pub struct Node {
     pub(crate) adjacencies: Adjacencies,
     pub(crate) delivery: Delivery,
     pub(crate) services: Services,
+    pub(crate) rates: Rates,
     pub(crate) programs: Connections,
     pub(crate) discovery: Discovery,
     pub(crate) reporting: Reporting,
@@ -84,6 +86,7 @@ impl Node {
             adjacencies: Adjacencies::new(&config),
             delivery: Delivery::default(),
             services: Services::new(&config),
+            rates: Rates::default(),
             programs: Connections::default(),
             discovery: Discovery::new(&config),
             reporting: Reporting::new(&config),
@@ -191,13 +194,16 @@ impl Node {
                 self.path_checked(now, SessionId::over(stream), path)
             }
             Event::TellsPaths => self.adjacencies.tells_paths(),
-            Event::CarrierChanged { link, carrier } => self.adjacencies.carrier_changed(
-                &mut self.attention,
-                &mut self.outbox,
-                now,
-                link,
-                carrier,
-            ),
+            Event::CarrierChanged { link, carrier } => {
+                self.adjacencies.carrier_changed(
+                    &mut self.attention,
+                    &mut self.outbox,
+                    now,
+                    link,
+                    carrier,
+                );
+                self.tell_link_state(now, link);
+            }
             Event::NetworkChanged => self.adjacencies.let_settle(now),
             Event::Operator { ticket, command } => {
                 let outcome = self.obey(now, command);

@@ -1,11 +1,7 @@
 //! The requests of an operator to a running node.
 
-use alloc::vec::Vec;
-
 use dhow_bundle::{NodeId, Now};
 
-use crate::adjacencies::session_id::SessionId;
-use crate::config::LinkId;
 use crate::driver::{OperatorCommand, OperatorRefusal};
 use crate::held::custody::set_peer;
 use crate::node::Node;
@@ -31,11 +27,10 @@ impl Node {
         match command {
             OperatorCommand::LinkUp(name) => {
                 let id = self.adjacencies.link_named(&name)?;
-                if let Some(link) = self.adjacencies.link_mut(id) {
-                    link.bring_up(now.monotonic);
-                }
+                self.bring_link_up(now, id);
                 Ok(())
             }
+            OperatorCommand::Change(changes) => self.change(now, *changes),
             OperatorCommand::LinkDown(name) => {
                 let id = self.adjacencies.link_named(&name)?;
                 self.take_link_down(now, id);
@@ -102,31 +97,5 @@ impl Node {
             Some(own) => Err(OperatorRefusal::OwnNode(own)),
             None => Ok(()),
         }
-    }
-
-    /// A link is shown no more, and dialled no more.
-    pub(crate) fn delete_link(&mut self, now: Now, id: LinkId) {
-        self.take_link_down(now, id);
-        let peer = self.adjacencies.forget_link(now.monotonic, id);
-        for key in self.held.forget_peer(peer.as_ref()) {
-            self.leave_again(now, key, None);
-        }
-        if (self.adjacencies.link(id)).is_some_and(|link| link.origin == LinkOrigin::Found) {
-            self.adjacencies.stop_dialling(&mut self.outbox, id);
-        }
-    }
-
-    fn take_link_down(&mut self, now: Now, id: LinkId) {
-        let Some(link) = self.adjacencies.link_mut(id) else {
-            return;
-        };
-        link.take_down();
-        let sessions: Vec<SessionId> = link.sessions.clone();
-        for session in sessions {
-            self.adjacencies
-                .terminate(&mut self.attention, now, session);
-        }
-        // Bundles that would have gone over this link may have another way.
-        self.adjacencies.serve_everybody();
     }
 }

@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use dhow_bundle::BundleFlags;
 use dhow_bundle::EndpointId;
 use dhow_bundle::storage::{BundleKey, Piece};
-use dhow_bundle::{BundleBuilder, Now};
+use dhow_bundle::{BundleBuilder, Now, Priority};
 
 use crate::held::Held;
 use crate::held::arrivals::Origin;
@@ -33,7 +33,8 @@ impl Node {
         builder: &BundleBuilder,
         payload: &[u8],
     ) -> Option<BundleKey> {
-        Some(self.store_originated(now, builder, payload)?.0)
+        let stored = self.store_originated(now, builder, payload, Comes::FromHere);
+        Some(stored?.0)
     }
 
     /// The same; its octets come back, too.
@@ -42,12 +43,12 @@ impl Node {
         now: Now,
         builder: &BundleBuilder,
         payload: &[u8],
+        comes: Comes<'_>,
     ) -> Option<(BundleKey, Bytes)> {
         let header = builder
             .header(u64::try_from(payload.len()).unwrap_or(u64::MAX))
             .ok()?;
-        self.check_room(header.total_octets(), Comes::FromHere)
-            .ok()?;
+        self.check_room(header.total_octets(), comes).ok()?;
         let mut crc = header.payload_crc();
         crc.update(payload);
         let trailer = crc.trailer();
@@ -73,7 +74,8 @@ impl Node {
         builder: &BundleBuilder,
         payload: &[u8],
     ) -> Option<BundleKey> {
-        let (key, octets) = self.store_originated(now, builder, payload)?;
+        let stored = self.store_originated(now, builder, payload, Comes::ForRouter);
+        let (key, octets) = stored?;
         self.forwarding.leave_before_sync(
             &mut self.held,
             &mut self.adjacencies,
@@ -99,6 +101,7 @@ impl Node {
             .with_version(version)
             .with_report_to(EndpointId::Null)
             .with_flags(BundleFlags::ADMINISTRATIVE_RECORD)
+            .with_priority(Priority::Normal)
             .with_payload_crc_type(self.payload_checksum())
             .with_hop_limit(HOP_LIMIT);
         self.originate(now, &builder, &record)

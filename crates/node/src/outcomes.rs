@@ -4,7 +4,6 @@
 
 use crate::adjacencies::session_id::SessionId;
 use crate::driver::Occurrence;
-use crate::driver::Telling;
 use crate::forwarding::cut_through::CutThrough;
 use crate::node::Node;
 use crate::sending::Outgoing;
@@ -33,6 +32,7 @@ impl Node {
             return;
         };
         neighbour.window.lost(outgoing.octets);
+        self.tell_transfer_step(session, &outgoing, Some(refused));
         let key = outgoing.key;
         match refused {
             None if keeps && acknowledged > outgoing.header_octets => {
@@ -120,6 +120,7 @@ impl Node {
         if outcome.is_none() {
             self.tell_transfer(now, session, &outgoing);
         }
+        self.tell_transfer_step(session, &outgoing, outcome);
         if outgoing.fragment {
             self.settle_fragment(now, session, key, outcome);
             return true;
@@ -146,6 +147,7 @@ impl Node {
         let splits = core::mem::take(&mut neighbour.splits);
         // The oldest last: it is the first of its queue again.
         for outgoing in outgoing.rev() {
+            self.tell_transfer_step(session, &outgoing, Some(None));
             if outgoing.fragment {
                 self.settle_fragment(now, session, outgoing.key, Some(None));
             } else if !self.end_cut_through(now, session, outgoing.key, CutThrough::Failed(None)) {
@@ -191,6 +193,7 @@ impl Node {
         }
         self.adjacencies.discharge(session, outgoing.octets);
         self.tell_transfer(now, session, &outgoing);
+        self.tell_transfer_step(session, &outgoing, None);
         if outgoing.fragment {
             if !self.forwarding.keeps_sent(&self.adjacencies, session) {
                 self.forwarding.handed_over(
@@ -215,7 +218,7 @@ impl Node {
     }
 
     pub(crate) fn tell_transfer(&mut self, now: Now, session: SessionId, outgoing: &Outgoing) {
-        if self.outbox.telling != Telling::Everything {
+        if !self.outbox.telling.is_of_bundles() {
             return;
         }
         let entry = self.held.entry(outgoing.key);

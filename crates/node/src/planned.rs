@@ -14,7 +14,8 @@ const LOOK: Duration = Duration::from_secs(60);
 /// When contacts of these links are to be looked at for the first time.
 pub(crate) fn first_look(links: &[LinkConfig]) -> Option<Instant> {
     let mut links = links.iter();
-    let is_any = links.any(|link| link.dial == DialTime::Contacts);
+    let is_any =
+        links.any(|link| link.dial == DialTime::Contacts || link.protocol.keeps_transfers());
     is_any.then_some(Instant::START)
 }
 
@@ -26,20 +27,24 @@ impl Node {
         }
         let mut due = now.monotonic + LOOK;
         for id in self.adjacencies.link_ids() {
-            let Some((contact, change)) = self.contact_of(id, now.dtn) else {
-                continue;
-            };
-            if let Some(change) = change {
+            let contact = self.contact_of(id, now.dtn);
+            if let Some((contact, _)) = contact {
+                (self.adjacencies).contact_turned(
+                    &mut self.attention,
+                    &mut self.outbox,
+                    now,
+                    id,
+                    contact,
+                );
+            }
+            let changes = [
+                contact.and_then(|(_, change)| change),
+                self.tell_link_state(now, id),
+            ];
+            for change in changes.into_iter().flatten() {
                 let ahead_ms = change.as_millis().saturating_sub(now.dtn.as_millis());
                 due = due.min(now.monotonic + Duration::from_millis(ahead_ms));
             }
-            (self.adjacencies).contact_turned(
-                &mut self.attention,
-                &mut self.outbox,
-                now,
-                id,
-                contact,
-            );
         }
         self.adjacencies.look_at_contacts(due);
     }

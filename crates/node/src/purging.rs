@@ -7,6 +7,7 @@ use dhow_bundle::{NodeId, Now};
 use crate::held::bundles::Removal;
 use crate::held::retention::State;
 use crate::node::Node;
+use crate::steps::Step;
 
 impl Node {
     /// A whole bundle is at its destination, durably.
@@ -46,6 +47,7 @@ impl Node {
             None | Some(State::Deleting | State::Arriving | State::Kept) => {}
             Some(_) => {
                 self.outbox.counters.purged += 1;
+                self.outbox.stepped(&self.held, key, || Step::Purged);
                 self.delete(now, key, Removal::Delivered, None);
             }
         }
@@ -58,6 +60,7 @@ impl Node {
             !self.held.custody().has(key) && self.forwarding.is_acknowledged(&self.held, now, key);
         if is_over {
             self.outbox.counters.purged += 1;
+            self.outbox.stepped(&self.held, key, || Step::Purged);
             self.delete(now, key, Removal::Delivered, None);
         }
         is_over

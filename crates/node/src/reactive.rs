@@ -163,6 +163,7 @@ impl Node {
         if let Some(subject) = subject {
             self.report(now, &subject, ReportKind::Received, 0);
         }
+        self.tell_stored(key);
         self.forwarding.keep(&mut self.held, key);
         self.dispatch(now, key);
     }

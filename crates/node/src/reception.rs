@@ -280,8 +280,11 @@ impl Node {
                     self.receive_whole(now, key, header, octets)?;
                     return Ok(None);
                 }
-                self.held
-                    .begin_reactive(&self.adjacencies, now, key, (session, transfer), header);
+                if self.keeps_parts(&header.primary.destination) {
+                    let from = (session, transfer);
+                    self.held
+                        .begin_reactive(&self.adjacencies, now, key, from, header);
+                }
                 self.held.begin_reservation(&self.config, key);
                 let incoming = Incoming {
                     key,

@@ -2,7 +2,8 @@
 //!
 //! Two neighbours that are both full and have bundles for each other would refuse each other's for ever. So a part of the quota is for
 //! exchanges alone: only a neighbour that bundles wait for here may fill it, since what it gives makes room there for these. A bundle for
-//! an endpoint here goes no further, and may fill it too, as may an echo answer, whose question goes when it comes.
+//! an endpoint here goes no further, and may fill it too, as may an echo answer, whose question goes when it comes, and an advert, without which
+//! the neighbour would bring what is here.
 //!
 //! A bundle that is begun is to be brought to its end, so it reserves room; but a peer can announce what it
 //! likes, and need never send it. So a bundle reserves as much again as it has brought, and little
@@ -39,12 +40,22 @@ const CREDIT_BUNDLES: u64 = 64;
 pub(crate) enum Comes<'a> {
     /// It is made here.
     FromHere,
+    /// It is made here for the router of a neighbour that is there, and is soon gone.
+    ForRouter,
     /// It answers one about as large, which goes when it comes.
     Answer,
     /// An application gives it, for this endpoint.
     Given(&'a EndpointId),
     /// A neighbour brings it over this session, for this endpoint.
     Over(SessionId, &'a EndpointId),
+}
+
+/// The rest of the quota, and the part of it that is for exchanges alone.
+struct Room {
+    left: u64,
+    left_bundles: u64,
+    kept: u64,
+    kept_bundles: u64,
 }
 
 /// Octets of a quota that are for exchanges alone.
@@ -56,15 +67,14 @@ pub fn exchange_octets(quota_octets: u64) -> u64 {
 impl Node {
     /// A full store refuses; it never drops what it has acknowledged.
     pub(crate) fn check_room(&mut self, octets: u64, comes: Comes<'_>) -> Result<(), Refused> {
-        let (bundles, taken) = (self.held.taken_bundles(), self.held.taken_octets());
-        let (most, quota) = (
-            self.config.quota_bundles,
-            self.held.quota_octets(&self.config),
-        );
-        let left_bundles = most.saturating_sub(bundles);
-        let left = quota.saturating_sub(taken);
-        let kept = exchange_octets(quota);
-        let kept_bundles = (most / EXCHANGE_SHARE).min(EXCHANGE_BUNDLES_MAX);
+        let bundles = self.held.taken_bundles();
+        let most = self.config.quota_bundles;
+        let Room {
+            left,
+            left_bundles,
+            kept,
+            kept_bundles,
+        } = self.room();
         let fits = left_bundles > 0 && (left >= octets || planted(Mutant::QuotaOfOctetsIgnored));
         self.check_memory(bundles, comes)?;
         // Whatever fits at all is taken where nothing else is.
@@ -84,6 +94,41 @@ impl Node {
             }
             false => Err(self.held.no_room(&self.config, octets)),
         }
+    }
+
+    fn room(&self) -> Room {
+        let most = self.config.quota_bundles;
+        let quota = self.held.quota_octets(&self.config);
+        Room {
+            left: quota.saturating_sub(self.held.taken_octets()),
+            left_bundles: most.saturating_sub(self.held.taken_bundles()),
+            kept: exchange_octets(quota),
+            kept_bundles: (most / EXCHANGE_SHARE).min(EXCHANGE_BUNDLES_MAX),
+        }
+    }
+
+    /// Whether a quarter of the room is left, or less.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        let room = self.room();
+        let (octets, bundles) = (
+            self.held.quota_octets(&self.config),
+            self.config.quota_bundles,
+        );
+        room.left.saturating_sub(room.kept) <= octets / 4
+            || room.left_bundles.saturating_sub(room.kept_bundles) <= bundles / 4
+    }
+
+    /// The octets and bundles that have to go so that a bundle of so many octets finds room.
+    pub(crate) fn wanted_room(&self, octets: u64, comes: Comes<'_>) -> (u64, u64) {
+        let mut room = self.room();
+        if self.may_fill(comes) {
+            (room.kept, room.kept_bundles) = (0, 0);
+        }
+        let taken = self.held.taken_octets();
+        let over = taken.saturating_sub(self.held.quota_octets(&self.config));
+        let more = octets.saturating_add(room.kept).saturating_sub(room.left);
+        let bundles = (room.kept_bundles + 1).saturating_sub(room.left_bundles);
+        (over.saturating_add(more).min(taken), bundles)
     }
 
     /// A bundle with an endpoint ID that no other names takes memory for as long as it is here. The last part is for exchanges, as of
@@ -117,7 +162,7 @@ impl Node {
         };
         match comes {
             Comes::FromHere => false,
-            Comes::Answer => true,
+            Comes::ForRouter | Comes::Answer => true,
             Comes::Given(destination) => stays(destination),
             Comes::Over(session, destination) => {
                 let neighbour = self.adjacencies.neighbour(session);

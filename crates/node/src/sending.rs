@@ -7,11 +7,12 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, Extents, Piece};
-use dhow_bundle::{BundleFlags, FragmentRange, Header, Instant, Now, Reading, Version};
+use dhow_bundle::{BundleFlags, FragmentRange, Header, Instant, Now, Priority, Reading, Version};
 use dhow_link::stream::TransferId;
 
 use crate::adjacencies::session_id::SessionId;
 use crate::driver::Ticket;
+use crate::forwarding::before_sync::UNSYNCED_OCTETS;
 use crate::forwarding::copies::CopyEnd;
 use crate::forwarding::queues::Choice;
 use crate::held::bundles::Entry;
@@ -44,7 +45,11 @@ pub(crate) struct Outgoing {
 #[derive(Debug)]
 pub(crate) enum PendingRead {
     /// The header blocks (or the whole) of a bundle to send.
-    Send { session: SessionId, key: BundleKey },
+    Send {
+        session: SessionId,
+        key: BundleKey,
+        priority: Priority,
+    },
     /// The payload of one fragment to send.
     Fragment {
         session: SessionId,
@@ -93,14 +98,21 @@ impl Node {
                     key,
                 );
             }
-            if !neighbour.has_room(now.monotonic) {
+            let has_room = neighbour.has_room(now.monotonic);
+            let begun = neighbour.splits.front().map(|split| split.key);
+            let is_preempted = (!has_room || begun.is_some())
+                && self.is_preempted(now, session, (has_room, begun));
+            if !has_room && !is_preempted {
                 return self.adjacencies.note_full(now, session);
             }
             if !self.outbox.has_turn_left() {
                 self.adjacencies.serve(session);
                 return;
             }
-            if !neighbour.splits.is_empty() {
+            if let Some(begun) = begun.filter(|_| !is_preempted) {
+                if self.waits_for_reads(session, begun) {
+                    return;
+                }
                 self.forwarding.send_fragment(
                     &mut self.held,
                     &mut self.adjacencies,
@@ -138,6 +150,9 @@ impl Node {
             if self.has_expired(now, key) {
                 continue;
             }
+            if self.waits_for_reads(session, key) {
+                return;
+            }
             match copy {
                 Some(_) => self.forwarding.take_copy(
                     &mut self.held,
@@ -162,12 +177,57 @@ impl Node {
             let Some(entry) = self.held.entry(key) else {
                 return;
             };
-            let extents = blocks_to_read(entry);
-            self.held.read(
-                &mut self.outbox,
-                PendingRead::Send { session, key },
-                extents,
-            );
+            let (extents, priority) = (blocks_to_read(entry), entry.priority());
+            if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
+                neighbour.reads.begin(priority);
+            }
+            let read = PendingRead::Send {
+                session,
+                key,
+                priority,
+            };
+            self.held.read(&mut self.outbox, read, extents);
+        }
+    }
+
+    /// Whether a bundle that waits goes before what has begun: an expedited one that is small, where there is a little room
+    /// left for such alone, or one of a greater priority than the bundle of which fragments are being sent.
+    fn is_preempted(
+        &self,
+        now: Now,
+        session: SessionId,
+        (has_room, begun): (bool, Option<BundleKey>),
+    ) -> bool {
+        if !self.forwarding.queues().holds_expedited() {
+            return false;
+        }
+        let choice = self
+            .forwarding
+            .choose(&self.held, &self.adjacencies, session);
+        let first = choice.and_then(|choice| self.held.entry(choice.key));
+        let begun = begun.and_then(|key| self.held.entry(key));
+        let neighbour = self.adjacencies.neighbour(session);
+        first.is_some_and(|first| {
+            let is_small = first.octets() <= UNSYNCED_OCTETS;
+            let fits = has_room
+                || is_small && neighbour.is_some_and(|it| it.has_room_ahead(now.monotonic));
+            let is_before = begun.is_none_or(|begun| begun.priority() < first.priority());
+            first.priority() > Priority::Normal && fits && is_before
+        })
+    }
+
+    /// Whether a bundle waits until the header blocks of others are read that go before it.
+    fn waits_for_reads(&mut self, session: SessionId, key: BundleKey) -> bool {
+        let priority = self.held.entry(key).map(Entry::priority);
+        let neighbour = self.adjacencies.neighbour_mut(session);
+        (neighbour.zip(priority)).is_some_and(|(it, priority)| it.reads.hold_back(priority))
+    }
+
+    /// The header blocks of a bundle for a session are read, or cannot be.
+    fn end_read_for(&mut self, session: SessionId, priority: Priority) {
+        let neighbour = self.adjacencies.neighbour_mut(session);
+        if neighbour.is_some_and(|it| it.reads.end(priority)) {
+            self.adjacencies.serve(session);
         }
     }
 
@@ -176,8 +236,14 @@ impl Node {
         let Some(pending) = self.held.end_read(ticket.0) else {
             return;
         };
+        if let PendingRead::Send {
+            session, priority, ..
+        } = pending
+        {
+            self.end_read_for(session, priority);
+        }
         match (pending, octets) {
-            (PendingRead::Send { session, key }, Some(octets)) => {
+            (PendingRead::Send { session, key, .. }, Some(octets)) => {
                 self.send(now, session, key, octets)
             }
             (
@@ -207,7 +273,7 @@ impl Node {
                 },
                 octets,
             ) => self.hear_encapsulating(now, (session, key), transfer, octets),
-            (PendingRead::Send { session, key }, None) => {
+            (PendingRead::Send { session, key, .. }, None) => {
                 let octets = self.held.entry(key).map_or(0, |entry| entry.octets());
                 self.adjacencies.discharge(session, octets);
                 self.give_back(now, session, key, Some(RETRANSMIT_RETRY));

@@ -42,6 +42,9 @@ impl Node {
         if !self.held.reactive().is_empty() {
             self.drop_reactive(now, key);
         }
+        if !is_part {
+            self.tell_stored(key);
+        }
         let Some(entry) = self.held.entry(key) else {
             return;
         };

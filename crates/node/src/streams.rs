@@ -271,11 +271,17 @@ impl Node {
                     neighbour.hops.push(Hop::Peer(parameters.peer.clone()));
                 }
                 neighbour.parameters = Some(parameters.clone());
+                let keeps_transfers = neighbour.session.keeps_transfers();
+                let mut is_shut = false;
                 if let Some(link) = link.and_then(|link| self.adjacencies.link_mut(link)) {
                     link.peer = Some(parameters.peer.clone());
                     link.last_error = None;
+                    is_shut = keeps_transfers && link.is_absent();
                 }
-                if !is_tunnel && self.adjacencies.establish(&parameters.peer, session) {
+                if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
+                    neighbour.is_shut = is_shut;
+                }
+                if !is_tunnel && !is_shut && self.adjacencies.establish(&parameters.peer, session) {
                     self.forwarding
                         .contact_changed(now, &parameters.peer, Contact::Up);
                 }
@@ -294,6 +300,9 @@ impl Node {
                 });
                 self.adjacencies
                     .supersede(&mut self.attention, &mut self.outbox, now, session);
+                if let Some(link) = link {
+                    self.tell_link_state(now, link);
+                }
             }
             LinkEvent::Segment {
                 transfer,
@@ -302,7 +311,7 @@ impl Node {
                 end,
                 length,
             } => {
-                self.receive(
+                self.receive_transfer(
                     now,
                     session,
                     transfer,
@@ -311,7 +320,7 @@ impl Node {
                 );
             }
             LinkEvent::Abandoned { transfer, refused } => {
-                self.abandon_reception(now, session, transfer, refused);
+                self.abandon_transfer(now, session, transfer, refused);
             }
             LinkEvent::Unverified { transfer } => {
                 if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
@@ -395,6 +404,7 @@ impl Node {
         );
         let tcpcl = neighbour.session.session();
         let is_one_way = neighbour.session.counts_written();
+        let heard = since.map(|_| neighbour.heard);
         let spoken = tcpcl.map(|tcpcl| (tcpcl.version(), tcpcl.peer_version()));
         let transfers: Vec<_> = neighbour.receptions.keys().copied().collect();
         for transfer in transfers {
@@ -431,6 +441,7 @@ impl Node {
                 link.spoke(version, answered);
             }
             link.disconnected(now.monotonic, session, since, jitter);
+            link.heard = link.heard.max(heard);
             // A session that gave way to another of its link is no error of it.
             if !is_in_order || link.sessions.is_empty() {
                 link.last_error = Some(said);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Piece};
 use dhow_bundle::{
     BundleBuilder, BundleFlags, CrcType, CreationTimestamp, EndpointId, HeaderTemplate, Now,
-    PayloadCrc, PrimaryBlock, SmallBuffer, Version, v6,
+    PayloadCrc, PrimaryBlock, Priority, SmallBuffer, Version, v6,
 };
 
 use crate::api::seam::{ApiRefusal, RequestId, SendRequest};
@@ -74,6 +74,7 @@ impl Default for Preparation {
 struct Prepared {
     asked: SendRequest,
     primary: PrimaryBlock,
+    priority: Priority,
     /// The bundle says that its report-to endpoint reads aggregated reports.
     announces: bool,
     template: HeaderTemplate,
@@ -96,6 +97,9 @@ impl Prepared {
             .with_flags(flags)
             .with_payload_crc_type(checksum)
             .with_hop_limit(HOP_LIMIT);
+        if let Some(priority) = send.priority {
+            builder = builder.with_priority(priority);
+        }
         if announces {
             builder = builder.with_aggregated_reports();
         }
@@ -111,6 +115,7 @@ impl Prepared {
         Ok(Self {
             asked,
             primary: builder.primary().clone(),
+            priority: builder.priority(),
             announces,
             template,
         })
@@ -229,16 +234,15 @@ impl Node {
         let total = header_octets
             .saturating_add(payload_octets)
             .saturating_add(prepared.template.trailer_octets());
-        if let Err(refused) = self.check_room(total, Comes::Given(&prepared.primary.destination)) {
-            self.drop_copies(now, total);
-            return Err(ApiRefusal::NoResources(refused.why));
-        }
+        let comes = Comes::Given(&prepared.primary.destination);
+        self.make_room(now, total, comes)
+            .map_err(|refused| ApiRefusal::NoResources(refused.why))?;
         let key = self.held.hold_made(
             now,
             prepared.asked.version,
             &prepared.primary,
             [header_octets, payload_octets, total],
-            prepared.announces,
+            (prepared.priority, prepared.announces),
         );
         let flags = v6::BundleFlags::from_bits(prepared.primary.flags.bits());
         if prepared.asked.version == Version::V6
@@ -274,7 +278,7 @@ impl Node {
         if !source.is_null()
             && self.held.endpoints().local().locality(&source) != Locality::Application
         {
-            let why = format!("{source} is no application endpoint of this node");
+            let why = format!("{source} is not an application endpoint of this node");
             return Err(ApiRefusal::InvalidRequest(why));
         }
         let own = self
@@ -300,6 +304,14 @@ impl Node {
                 "bundle flags {unknown:#x} are not an application's to set (RFC 9171 4.2.3)"
             );
             return Err(ApiRefusal::InvalidRequest(why));
+        }
+        let priority =
+            (send.priority).unwrap_or_else(|| Priority::of_flags(send.version, send.flags));
+        if let Some(most) = self.config.highest_priority.filter(|most| priority > *most) {
+            let why = format!(
+                "priority {priority} is not an application's to ask for here: {most} at most ([api] highest_priority)"
+            );
+            return Err(ApiRefusal::Unauthorized(why));
         }
         if source.is_null() && send.flags & BundleFlags::ALL_REPORTS.bits() != 0 {
             let why = "an anonymous bundle cannot ask for status reports (RFC 9171 4.2.3)";

@@ -92,6 +92,8 @@ pub struct LinkView {
     pub bundle_versions: BundleVersions,
     /// Established sessions.
     pub sessions: usize,
+    /// When octets last came over it; `None` before any did.
+    pub heard: Option<Instant>,
     /// Attempts to connect that failed in a row.
     pub failures: u32,
     /// Why the last attempt failed or the last session ended; `None` while all is well.
@@ -154,6 +156,8 @@ pub struct SessionView {
     pub bundles_received: u64,
     /// Octets of them.
     pub octets_received: u64,
+    /// Bundles refused since the neighbour, or a source, had used up what it may have.
+    pub limited: u64,
     /// Transfers sent and not yet acknowledged.
     pub in_flight: usize,
     /// The bundle that is coming in.
@@ -255,6 +259,8 @@ pub struct DestinationView {
     pub bundles: u64,
     /// Octets of them.
     pub octets: u64,
+    /// Milliseconds for which the oldest of them has been here.
+    pub oldest_ms: u64,
     /// Milliseconds until the first of them expires.
     pub next_expiry_ms: Option<u64>,
     /// The link or peer over which the next would leave now; `None` while they wait.
@@ -265,6 +271,34 @@ pub struct DestinationView {
     pub local: bool,
 }
 
+/// The bundles for a destination, or for all that are not told of one by one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadView {
+    /// The destination; `None` for all others.
+    pub destination: Option<EndpointId>,
+    /// Bundles stored.
+    pub bundles: u64,
+    /// Octets of them.
+    pub octets: u64,
+    /// Milliseconds for which the oldest of them has been here.
+    pub oldest_ms: u64,
+}
+
+/// The bundles that a neighbour took and brought since the start, over all its sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrafficView {
+    /// The neighbour; `None` for all that have no counts of their own.
+    pub peer: Option<NodeId>,
+    /// Bundles that it acknowledged.
+    pub bundles_sent: u64,
+    /// Octets of them.
+    pub octets_sent: u64,
+    /// Bundles that came and were acknowledged.
+    pub bundles_received: u64,
+    /// Octets of them.
+    pub octets_received: u64,
+}
+
 /// A stored bundle.
 #[derive(Clone, Debug)]
 pub struct BundleView {
@@ -272,6 +306,8 @@ pub struct BundleView {
     pub id: BundleId,
     /// Its version.
     pub version: dhow_bundle::Version,
+    /// The order in which it leaves this node.
+    pub priority: dhow_bundle::Priority,
     /// Whether this node is its custodian.
     pub is_custodian: bool,
     /// Its destination.
@@ -317,6 +353,12 @@ pub struct Counters {
     pub deleted: u64,
     /// Incoming bundles refused.
     pub refused: u64,
+    /// Those of them that were refused since their neighbour brought more than its rate.
+    pub limited_rate: u64,
+    /// Those since their neighbour had used up its share of the store.
+    pub limited_share: u64,
+    /// Those since their source had.
+    pub limited_source: u64,
     /// Outgoing bundles that neighbours refused.
     pub refused_by_peers: u64,
     /// Bundles that had no form in the version of the Bundle Protocol that a neighbour speaks, and wait for another next hop.

@@ -122,6 +122,20 @@ fn each_policy_keeps_others() {
 }
 
 #[test]
+fn with_a_policy_of_all_what_was_made_here_makes_room_for_what_an_application_gives() {
+    let mut world = two(RouterKind::Epidemic, DropPolicy::FirstOfAll);
+    let bundles: Vec<(usize, u64)> = (1..=24).map(|hours| (10, hours)).collect();
+    for bundle in bundles.chunks(1) {
+        send(&mut world, 1, bundle);
+    }
+    let mut hours: Vec<u64> = held(&world, 1).iter().map(|it| it.1).collect();
+    hours.sort_unstable();
+    // One place of the ten is for exchanges.
+    assert_eq!(hours, (16..=24).collect::<Vec<u64>>());
+    assert_eq!(dropped(&world, 1), 15);
+}
+
+#[test]
 fn what_was_made_here_stays_whatever_comes() {
     let mut world = two(RouterKind::Epidemic, DropPolicy::FirstIn);
     let own = |world: &World| {

@@ -55,6 +55,7 @@ fn node(bundles: u64) -> Node {
             total_adu_octets: 0,
             previous: None,
             reads_aggregated_reports: false,
+            priority: dhow_bundle::Priority::Normal,
             note: bytes::Bytes::new(),
         };
         let extent = Extent {

@@ -122,6 +122,7 @@ fn stored(names: Names, number: u64) -> StoredBundle {
         total_adu_octets: 0,
         previous: Some("ipn:66.0".parse().unwrap()),
         reads_aggregated_reports: false,
+        priority: dhow_bundle::Priority::Normal,
         note: Bytes::new(),
     }
 }

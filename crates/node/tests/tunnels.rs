@@ -142,6 +142,7 @@ fn put(world: &mut World, octets: &[u8]) -> BundleId {
         total_adu_octets: 0,
         previous: Some("ipn:2.0".parse().unwrap()),
         reads_aggregated_reports: false,
+        priority: dhow_bundle::Priority::Normal,
         note: Bytes::new(),
     };
     world.crash(0);

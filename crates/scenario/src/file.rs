@@ -11,8 +11,8 @@ use toml::de::{DeTable, DeValue};
 use crate::kind::{LinkKind, NodeKind};
 use crate::network::Network;
 use crate::scenario::{
-    Clock, ClockStep, Contact, Crash, Faults, Fidelity, HostKind, NodeIndex, Pause, Scenario, Stop,
-    Traffic,
+    Clock, ClockStep, Contact, Crash, Faults, Fidelity, HostKind, NodeIndex, Pause, Protocol,
+    Scenario, Stop, Traffic, Transport,
 };
 use crate::schema::SECTIONS;
 use crate::{contact_plan, energy, generator, guest, program, route, traffic};
@@ -56,7 +56,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
     contact_plan::read(&document, &mut network, stop.at)?;
     let routes = route::read(&document, &network)?;
     let routing = route::read_routing(&document, &network)?;
-    let traffic = traffic::read(&document, &network, seed)?;
+    let traffic = traffic::read(&document, &network, (seed, stop.at))?;
     check_hosts(&document, &network, &traffic)?;
     let stem = || {
         path.file_stem()
@@ -105,7 +105,7 @@ fn read_congestion_control(
     };
     let is_one = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     if name.is_empty() || name.len() > CONGESTION_NAME_OCTETS || !name.chars().all(is_one) {
-        let what = format!("'{name}' is no name of a congestion control");
+        let what = format!("'{name}' is not the name of a congestion control");
         let hint = "one of those in /proc/sys/net/ipv4/tcp_allowed_congestion_control";
         return Err(document.fault(top.line_of(key), what).with_hint(hint));
     }
@@ -346,11 +346,13 @@ const TESTBED_ONLY: &[&str] = &[
     "disk_rate",
     "disk_operations",
     "settings",
-    "aggregate",
     "queue",
 ];
 
-/// Keys of links that a simulation heeds only where they are over UDP: a stream of octets hides what they say.
+/// Keys of traffic that only a testbed heeds; a link has one of the same name.
+const TRAFFIC_ON_TESTBED: &[&str] = &["aggregate"];
+
+/// Keys of links that a simulation heeds only where they have datagrams: a stream of octets hides what they say.
 const DATAGRAMS_ONLY: &[&str] = &["duplicate", "reorder"];
 
 /// The first thing in a file that only a testbed can do.
@@ -358,11 +360,19 @@ fn find_unsimulated(document: &Document<'_>) -> Option<FileError> {
     let hint = "`dhow lab run` has it, with nodes on sockets";
     // The power that hosts take is another 'host'.
     let sections = SECTIONS.iter().filter(|section| section.name != "energy");
-    let all = sections.flat_map(|section| document.all(section.name));
-    for entries in all {
-        let is_udp = entries.has("protocol") && entries.text("protocol") == Some("udp");
-        let hidden = DATAGRAMS_ONLY.iter().filter(|_| !is_udp);
-        let mut only = TESTBED_ONLY.iter().chain(hidden);
+    let all = sections.flat_map(|section| {
+        let traffic = match section.name {
+            "traffic" => TRAFFIC_ON_TESTBED,
+            _ => &[],
+        };
+        document.all(section.name).map(move |it| (it, traffic))
+    });
+    for (entries, traffic) in all {
+        let named = entries.has("protocol").then(|| entries.text("protocol"));
+        let protocol = named.flatten().and_then(Protocol::named);
+        let has_datagrams = protocol.is_some_and(|it| it.transport() == Transport::Udp);
+        let hidden = DATAGRAMS_ONLY.iter().filter(|_| !has_datagrams);
+        let mut only = TESTBED_ONLY.iter().chain(traffic).chain(hidden);
         let only = only.find(|key| entries.has(key));
         let hosts = entries.has("kind") && entries.text("kind") == Some("command");
         let found = only.or(hosts.then_some(&"kind"));

@@ -88,7 +88,7 @@ pub enum By {
 pub(crate) fn read_host(document: &Document<'_>, entries: &Entries) -> Result<Host, FileError> {
     let processor = entries.text("cpu").map(|text| {
         parse_processor(text).ok_or_else(|| {
-            let what = format!("'cpu' is no part of a core, and no rate of TCP: '{text}'");
+            let what = format!("'cpu' is neither a part of a core nor a rate of TCP: '{text}'");
             let error = document.fault(entries.line_of("cpu"), what);
             error.with_hint(CPU_HINT)
         })

@@ -6,23 +6,27 @@ use std::time::Duration;
 use dhow_bundle::Version;
 use dhow_channel::profile::BILLION;
 use dhow_channel::{Delay, Loss, Rate, RateTrace};
-use dhow_document::quantity::parse_duration;
+use dhow_document::quantity::{parse_duration, parse_size};
 use dhow_document::{Document, Entries, FileError};
 
 use crate::host::{read_host, read_wire};
 use crate::rate_trace;
 use crate::scenario::{
-    AtEnd, Clock, Custody, Host, Link, Node, NodeIndex, OnSent, Presence, Protocol, StcpPolicy,
-    UdpPolicy, Wire,
+    Aggregation, AtEnd, Clock, Custody, Host, Link, LtpPolicy, Node, NodeIndex, OnSent, Presence,
+    Protocol, RedPart, StcpPolicy, UdpPolicy, Wire,
 };
 
 /// Octets of a session's MRUs, at least: less would not hold a fragment's header.
 const MRU_MIN: u64 = 1024;
 
-/// Keys that say something of links with sessions only, and of links over UDP only.
+/// Keys that say something of links with sessions only, and of links over some protocols only.
 const SESSION_KEYS: &[&str] = &["retry", "keepalive"];
 const UDP_KEYS: &[&str] = &["mtu", "send_rate", "on_sent"];
 const PACE_KEYS: &[&str] = &["mtu", "send_rate"];
+const LTP_KEYS: &[&str] = &["red", "aggregate"];
+
+/// Octets of the headers of IPv4 and UDP, which a link carries as well.
+const UDP_HEADERS_OCTETS: u64 = 28;
 
 /// Octets of a log before its segments, and segments without which a store takes nothing (docs/store-format.md).
 const LOG_HEAD_OCTETS: u64 = 8192;
@@ -186,6 +190,7 @@ impl LinkKind {
         let round_trip = delay.longest().saturating_add(jitter).saturating_mul(2);
         let keepalive_s = read_keepalive(document, entries, round_trip)?;
         let loss = read_loss(document, entries)?;
+        let protocol = read_protocol(document, entries, (rate, delay.longest()))?;
         Ok(Self {
             rate,
             rate_trace: None,
@@ -198,7 +203,7 @@ impl LinkKind {
             },
             retry: entries.duration("retry"),
             keepalive_s,
-            protocol: read_protocol(document, entries)?,
+            protocol,
             speaks: read_versions(entries),
             wire: Arc::new(read_wire(document, entries)?),
         })
@@ -222,6 +227,7 @@ impl LinkKind {
             speaks: self.speaks,
             wire: Arc::clone(&self.wire),
             over: None,
+            channel: None,
         }
     }
 }
@@ -267,12 +273,16 @@ fn read_versions(entries: &Entries) -> Option<Version> {
     }
 }
 
-/// The convergence layer of a link.
-fn read_protocol(document: &Document<'_>, entries: &Entries) -> Result<Protocol, FileError> {
+/// The convergence layer of a link of a rate and a delay.
+fn read_protocol(
+    document: &Document<'_>,
+    entries: &Entries,
+    (rate, delay): (Rate, Duration),
+) -> Result<Protocol, FileError> {
     let named = entries.text("protocol").and_then(Protocol::named);
     let protocol = named.unwrap_or_default();
     let (foreign, hint) = match protocol {
-        Protocol::Udp(_) => (
+        Protocol::Udp(_) | Protocol::Ltp(_) => (
             SESSION_KEYS,
             "a link over UDP has no connection: nothing is dialled, and nothing kept alive",
         ),
@@ -287,6 +297,10 @@ fn read_protocol(document: &Document<'_>, entries: &Entries) -> Result<Protocol,
     {
         stray = Some(("keepalive", "with protocol = \"stcp\" it does"));
     }
+    if !matches!(protocol, Protocol::Ltp(_)) {
+        let ltp = LTP_KEYS.iter().find(|key| entries.has(key));
+        stray = stray.or(ltp.map(|key| (*key, "with protocol = \"ltp\" it does")));
+    }
     if let Some((key, hint)) = stray {
         let what = format!("'{key}' says nothing of this link's protocol");
         let error = document.fault(entries.line_of(key), what);
@@ -294,6 +308,7 @@ fn read_protocol(document: &Document<'_>, entries: &Entries) -> Result<Protocol,
     }
     Ok(match protocol {
         Protocol::Udp(_) => Protocol::Udp(read_udp(document, entries)?),
+        Protocol::Ltp(_) => Protocol::Ltp(read_ltp(document, entries, (rate, delay))?),
         Protocol::Stcp(policy) => Protocol::Stcp(StcpPolicy {
             on_sent: read_on_sent(entries),
             ..policy
@@ -315,6 +330,41 @@ fn read_udp(document: &Document<'_>, entries: &Entries) -> Result<UdpPolicy, Fil
         mtu_octets,
         octets_per_s: rate.octets_per_s(),
         on_sent: read_on_sent(entries),
+    })
+}
+
+/// Reads the settings of nodes that send over LTP. A sender counts the time of its answers from when a segment has left: so it sends no faster than
+/// the link carries, and nothing waits behind it.
+fn read_ltp(
+    document: &Document<'_>,
+    entries: &Entries,
+    (rate, delay): (Rate, Duration),
+) -> Result<LtpPolicy, FileError> {
+    let udp = read_udp(document, entries)?;
+    let packet = u128::from(udp.mtu_octets + UDP_HEADERS_OCTETS);
+    let carried = u128::from(rate.octets_per_s()) * u128::from(udp.mtu_octets) / packet;
+    let carried = u64::try_from(carried).unwrap_or(u64::MAX).max(1);
+    let red = match entries.text("red") {
+        None | Some("all") => RedPart::All,
+        Some("none") => RedPart::None,
+        Some(text) => RedPart::Octets(parse_size(text).map_err(|error| {
+            let what = format!("'{text}' is no red part: {error}");
+            let fault = document.fault(entries.line_of("red"), what);
+            fault.with_hint("write \"all\", \"none\", or octets as in red = \"10kB\"")
+        })?),
+    };
+    let light_time_ms = delay.as_nanos().div_ceil(1_000_000);
+    Ok(LtpPolicy {
+        red,
+        mtu_octets: udp.mtu_octets,
+        octets_per_s: udp.octets_per_s.min(carried),
+        light_time_ms: u64::try_from(light_time_ms).unwrap_or(u64::MAX),
+        on_sent: udp.on_sent,
+        aggregation: match entries.has("aggregate") && !entries.is_true("aggregate") {
+            true => Aggregation::Alone,
+            false => Aggregation::Shared,
+        },
+        ..LtpPolicy::default()
     })
 }
 
@@ -363,17 +413,17 @@ pub(crate) fn read_delay(
 ) -> Result<Delay, FileError> {
     let wrong = |what: String| document.fault(entries.line_of(key), format!("'{key}' {what}"));
     let time =
-        |text: &str| parse_duration(text).map_err(|error| wrong(format!("is no time: {error}")));
+        |text: &str| parse_duration(text).map_err(|error| wrong(format!("is not a time: {error}")));
     if let Some(text) = entries.text(key) {
         return Ok(Delay::constant(time(text)?));
     }
     let mut points = Vec::new();
     for point in entries.list(key) {
         let (at, delay) = point.split_once(' ').ok_or_else(|| {
-            wrong(format!("is no course of delays: '{point}'"))
+            wrong(format!("is not a course of delays: '{point}'"))
                 .with_hint("each is a time and the delay from then on: \"390d 22min\"")
         })?;
         points.push((time(at)?, time(delay)?));
     }
-    Delay::course(points).map_err(|error| wrong(format!("is no course of delays: {error}")))
+    Delay::course(points).map_err(|error| wrong(format!("is not a course of delays: {error}")))
 }

@@ -47,6 +47,7 @@ mod rate_trace;
 mod route;
 pub mod scenario;
 pub mod schema;
+pub mod the_one;
 mod traffic;
 
 pub use dhow_document::{FileError as ScenarioError, nearest};

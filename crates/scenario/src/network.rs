@@ -7,7 +7,7 @@ use std::time::Duration;
 use dhow_document::{Document, Entries, FileError, nearest, there_are};
 
 use crate::kind::{LinkKind, NodeKind};
-use crate::scenario::{Contact, Host, Link, LinkIndex, Node, NodeIndex, Presence};
+use crate::scenario::{Channel, Contact, Host, Link, LinkIndex, Node, NodeIndex, Presence};
 use crate::schema::NODE_NUMBER_MAX;
 
 /// Nodes that a scenario may have: far above what any machine runs, so that a slip does not fill the memory.
@@ -90,6 +90,22 @@ impl Network {
         kind: &LinkKind,
     ) -> Result<LinkIndex, String> {
         self.insert_link(between, name, |name| kind.link(name, between))
+    }
+
+    /// A link between two hosts with a radio.
+    ///
+    /// # Errors
+    /// The mistake.
+    pub(crate) fn add_radio_link(
+        &mut self,
+        between: (NodeIndex, NodeIndex),
+        kind: &LinkKind,
+        channel: Option<Channel>,
+    ) -> Result<LinkIndex, String> {
+        self.insert_link(between, None, |name| Link {
+            channel,
+            ..kind.link(name, between)
+        })
     }
 
     /// A link that shares the wire of another; it may have a pause of its own between two attempts.
@@ -229,6 +245,20 @@ impl Network {
         key: &str,
     ) -> Result<Vec<NodeIndex>, FileError> {
         let pattern = entries.text(key).unwrap_or_default();
+        self.nodes_named(document, entries, key, pattern)
+    }
+
+    /// The nodes that one pattern of a key's list names.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub(crate) fn nodes_named(
+        &self,
+        document: &Document<'_>,
+        entries: &Entries,
+        key: &str,
+        pattern: &str,
+    ) -> Result<Vec<NodeIndex>, FileError> {
         if !pattern.contains('*') {
             return Ok(vec![self.node(document, entries, key, pattern)?]);
         }

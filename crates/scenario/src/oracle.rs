@@ -54,7 +54,7 @@ fn check(scenario: &Scenario) {
     let names: BTreeSet<&str> = scenario.nodes.iter().map(|it| it.name.as_str()).collect();
     let numbers: BTreeSet<u32> = scenario.nodes.iter().map(|it| it.number).collect();
     assert_eq!((names.len(), numbers.len()), (nodes, nodes), "nodes differ");
-    assert!(!numbers.contains(&0), "0 is no node's number");
+    assert!(!numbers.contains(&0), "0 is not a node's number");
     for link in &scenario.links {
         let (dials, listens) = link.between;
         assert!(dials != listens && dials.0.max(listens.0) < nodes);

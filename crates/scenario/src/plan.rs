@@ -670,7 +670,7 @@ repeats = 2
         let error = Plan::parse(Path::new("s.toml"), &text, &[], Extent::Usual);
         let error = error.expect_err("it is refused").to_string();
         assert!(
-            error.starts_with("s.toml:18: traffic.size = 4parsec: 'size' is no size"),
+            error.starts_with("s.toml:18: traffic.size = 4parsec: 'size' is not a size"),
             "{error}"
         );
     }

@@ -60,7 +60,7 @@ pub(crate) fn read(
         let wrong = |key: &str, what: String| document.fault(entries.line_of(key), what);
         let name = entries.text("name").unwrap_or_default().to_owned();
         if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
-            return Err(wrong("name", format!("'{name}' is no name of a file")));
+            return Err(wrong("name", format!("'{name}' is not a valid file name")));
         }
         if !names.insert(name.clone()) {
             return Err(wrong("name", format!("two programs are named '{name}'")));
@@ -139,8 +139,9 @@ impl Values {
                 return Err(error.with_hint(format!("[sweep] has lists: \"values.{name}\" = […]")));
             }
             if OTHERS.contains(&name.as_str()) || network.node_named(name).is_some() {
-                let what =
-                    format!("{{{name}}} stands for something else, and is no name of a value");
+                let what = format!(
+                    "{{{name}}} stands for something else, and cannot be the name of a value"
+                );
                 return Err(wrong(what).with_hint("nodes' names, {collector} and {run} are taken"));
             }
             let braced = format!("{{{name}}}");

@@ -1,7 +1,9 @@
 //! The plain, checked values of a scenario file.
 
 use dhow_bundle::RouterKind;
-pub use dhow_bundle::protocol::{Framing, OnSent, Protocol, StcpPolicy, UdpPolicy};
+pub use dhow_bundle::protocol::{
+    Aggregation, Framing, LtpPolicy, OnSent, Protocol, RedPart, StcpPolicy, Transport, UdpPolicy,
+};
 use dhow_bundle::router::{Acknowledgments, DropPolicy};
 use std::collections::BTreeMap;
 use std::fs;
@@ -205,6 +207,26 @@ pub struct Link {
     pub wire: Arc<Wire>,
     /// The link whose wire it shares; that one has its own.
     pub over: Option<LinkIndex>,
+    /// The radio of which it is, where that is busy with one thing at a time.
+    pub channel: Option<Channel>,
+}
+
+/// The channel of a radio, for which its links wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Which of the scenario's radios; each host has one of it at most.
+    pub radio: u32,
+    /// Whom it is taken from while a host sends.
+    pub sharing: Sharing,
+}
+
+/// The radios that are busy while a host sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Its own and that of whom it sends to.
+    Ends,
+    /// Those of all within its reach, and of whom it sends to.
+    Reach,
 }
 
 impl Link {
@@ -307,7 +329,7 @@ pub struct Traffic {
     pub burst: u64,
     /// The lifetime of the bundles.
     pub lifetime: Duration,
-    /// Payloads of up to so many octets are handed to the node in one piece with what is asked for.
+    /// Payloads of up to this many octets are handed to the node in one piece with what is asked for.
     pub at_once_octets: u64,
     /// Of what reports are asked for: bundle processing control flags (RFC 9171 4.2.3).
     pub reports: u64,
@@ -323,7 +345,10 @@ pub struct Traffic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// Version 7 (RFC 9171).
-    Newest,
+    Newest {
+        /// The class of service, in ION's block (docs/priority.md).
+        class: Priority,
+    },
     /// Version 6 (RFC 5050).
     Older {
         /// Whether they ask for custody (RFC 5050 5.10).
@@ -338,8 +363,16 @@ impl Traffic {
     #[must_use]
     pub const fn version(&self) -> Version {
         match self.service {
-            Service::Newest => Version::V7,
+            Service::Newest { .. } => Version::V7,
             Service::Older { .. } => Version::V6,
+        }
+    }
+
+    /// The class of service of the bundles.
+    #[must_use]
+    pub const fn class(&self) -> Priority {
+        match self.service {
+            Service::Newest { class } | Service::Older { class, .. } => class,
         }
     }
 
@@ -357,7 +390,7 @@ impl Traffic {
             false => self.reports,
         };
         match self.service {
-            Service::Newest => flags,
+            Service::Newest { .. } => flags,
             // Reports and fragments have the same bits in both versions.
             Service::Older { custody, class } => v6::BundleFlags::from_bits(flags)
                 .with(v6::BundleFlags::CUSTODY_REQUESTED, custody)

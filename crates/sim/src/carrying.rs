@@ -69,6 +69,13 @@ impl World {
                 return;
             };
             let way = &mut connection.end_mut(side).way;
+            if !broken && road.is_open() && self.radios.are_busy(road, now) {
+                // An end whose `Writable` is on its way comes back by that.
+                if !std::mem::replace(&mut way.unsynced, true) {
+                    self.radios.wait(road, (key, side), &mut self.queue);
+                }
+                return;
+            }
             let room = if broken {
                 u64::MAX
             } else {
@@ -188,7 +195,7 @@ impl World {
         let Some(road) = self.roads.get_mut(road_at(connection.road)) else {
             return;
         };
-        let line = connection.side_of_link(side);
+        let (number, line) = (connection.road, connection.side_of_link(side));
         let way = &mut connection.end_mut(side).way;
         let congestion = way.congestion.as_deref();
         let carriage = road.carry(line, now, portion.octets(), congestion);
@@ -207,6 +214,7 @@ impl World {
             congestion.handle_sent(now, sent);
         }
         way.busy = carriage.free;
+        self.radios.occupy((number, road), line, carriage.free);
         way.flying.push_back(Flight {
             leaving: carriage.leaving,
             sent,

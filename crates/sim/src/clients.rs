@@ -232,6 +232,9 @@ impl World {
         unit.confirmation = Confirmation::Given(life, now);
         if unit.delivered.is_none() {
             unit.delivered = Some(now);
+            if let Some(bundle) = unit.bundle {
+                self.precedence.handle_delivered(bundle);
+            }
             self.ledger.delivered += 1;
         }
         if again {

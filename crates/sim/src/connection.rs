@@ -8,7 +8,7 @@ use dhow_bundle::Instant;
 use dhow_channel::{Delay, Dice, Line, Loss};
 use dhow_node::config::LinkId;
 use dhow_node::driver::StreamId;
-use dhow_scenario::scenario::{AtEnd, Fidelity, Link, Protocol};
+use dhow_scenario::scenario::{AtEnd, Channel, Fidelity, Link, Protocol, Transport};
 
 use crate::capture::Conversation;
 use crate::congestion::{Congestion, Control, SEGMENT_OCTETS};
@@ -282,8 +282,10 @@ pub struct Wire {
     pub protocol: Protocol,
     /// The one version of the Bundle Protocol that is sent over it, where it is not either.
     pub speaks: Option<dhow_bundle::Version>,
-    /// The sockets at its ends if the link is over UDP; it has no connections then.
+    /// The sockets at its ends if the link is over UDP or LTP; it has no connections then.
     pub air: Option<Box<Air>>,
+    /// The radios at its ends, where they are busy with one thing at a time.
+    pub(crate) channel: Option<Channel>,
     /// The time for which octets are on their way.
     delay: Delay,
     /// The time until an answer comes, at most.
@@ -332,16 +334,15 @@ impl Wire {
         let held = link.rate.octets_in(link.delay.longest() * 2);
         let chunk = link.rate.octets_in(chunk_time(fidelity));
         let (dice, lines) = ((dice(), dice()), (line(), line()));
-        let air = match link.protocol {
-            Protocol::Udp(udp) => Some(Box::new(Air::new(link, udp, &mut entropy))),
-            _ => None,
-        };
+        let has_datagrams = link.protocol.transport() == Transport::Udp;
+        let air = has_datagrams.then(|| Box::new(Air::new(link, &mut entropy)));
         Self {
             ends,
             links: [None, None],
             protocol: link.protocol,
             speaks: link.speaks,
             air,
+            channel: link.channel,
             delay: link.delay.clone(),
             round_trip: link.round_trip(),
             at_end: link.at_end,
@@ -388,6 +389,12 @@ impl Wire {
     #[must_use]
     pub fn delay(&self, at: Instant) -> Duration {
         self.delay.at(at.since(Instant::START))
+    }
+
+    /// The delay as it changes in time.
+    #[must_use]
+    pub const fn course(&self) -> &Delay {
+        &self.delay
     }
 
     /// Whether octets leave.

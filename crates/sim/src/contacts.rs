@@ -33,6 +33,7 @@ impl World {
         // One that begins as the run ends is none.
         self.counts.contacts += u64::from(now < self.end);
         self.remark_contact(link, "a contact begins");
+        self.join_radios(link);
         let Some(road) = self.roads.get_mut(contact.link.0) else {
             return;
         };
@@ -53,6 +54,11 @@ impl World {
 
     /// The machines that have a link in their configuration learn whether it has a carrier: the side that dials, and over UDP both.
     fn tell_carrier(&mut self, number: u32, carrier: Carrier) {
+        let now = self.now;
+        let road = self.roads.get_mut(road_at(number));
+        if let Some(air) = road.and_then(|road| road.air.as_mut()) {
+            air.handle_path(carrier == Carrier::Present, now);
+        }
         let linked = self.roads.get(road_at(number)).map(Wire::linked);
         for (at, link) in linked.into_iter().flatten() {
             self.tell(at, Event::CarrierChanged { link, carrier });
@@ -117,6 +123,7 @@ impl World {
             air.handle_contact(now, channel::Contact::Down);
         }
         let (at_end, connections) = (road.at_end, road.connections.clone());
+        self.part_radios(number);
         self.remark_contact(number, "the contact ends");
         for key in connections {
             match at_end {

@@ -4,7 +4,7 @@ use dhow_bundle::FragmentRange;
 use dhow_bundle::router::DropPolicy;
 use dhow_bundle::storage::BundleKey;
 
-use crate::ledger::BundleName;
+use crate::ledger::{BundleName, UnitName};
 use crate::oracle::{Parcel, Rule, Seen};
 use crate::queue::MachineIndex;
 use crate::world::{World, machine};
@@ -13,6 +13,7 @@ impl World {
     /// A store says that it has a bundle durably.
     pub(crate) fn judge_spread(&mut self, at: MachineIndex, name: BundleName) {
         self.spreads.handle_stored(at, name);
+        self.note_waiting(at, name);
         let Some(unit) = self.ledger.carried(name) else {
             return;
         };
@@ -60,6 +61,13 @@ impl World {
         }
     }
 
+    /// Whether the policy of a machine lets it delete a payload that nobody else has.
+    pub(crate) fn may_lose(&self, at: MachineIndex, unit: UnitName) -> bool {
+        let to = self.ledger.unit(unit).map(|unit| unit.to);
+        let rule = to.and_then(|to| self.spreads.rule(at, to));
+        rule.is_some_and(|rule| rule.drop.is_of_all())
+    }
+
     /// The rule of a machine for a bundle, where a router decides about it.
     fn rule_of(&self, at: MachineIndex, name: BundleName) -> Option<Rule> {
         let unit = self.ledger.carried(name)?;
@@ -83,7 +91,8 @@ impl World {
         };
         let is_there = (self.voyages.as_ref()).is_none_or(|it| it.has_at(unit.to, name, whole));
         let has_another = self.kept.named(at, name).count() > 1;
-        let may_be_dropped = rule.drop != DropPolicy::None && fact.previous.is_some();
+        let is_of_others = fact.previous.is_some() && rule.drop != DropPolicy::None;
+        let may_be_dropped = is_of_others || rule.drop.is_of_all();
         let is_rotten = self.ledger.record(name).rotten;
         if is_here
             || is_there

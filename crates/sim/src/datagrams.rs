@@ -1,4 +1,4 @@
-//! Links over UDP: datagrams that a node gives, that leave its socket, cross a channel, and are given to the node at the other end, or are not.
+//! Links over UDP and LTP: datagrams that a node gives, that leave its socket, cross a channel, and are given to the node at the other end, or are not.
 //!
 //! Both ends have a link in their configuration, and so a conversation each. Nothing is dialled: a conversation begins as soon as a node
 //! asks for it, and what comes while there is none is lost, as it is where nobody has a socket.
@@ -14,7 +14,7 @@ use dhow_link::Batch;
 use dhow_link::datagram::Limit;
 use dhow_node::config::LinkId;
 use dhow_node::driver::{Event, Purpose, StreamId};
-use dhow_scenario::scenario::{Link, OnSent, Presence, UdpPolicy};
+use dhow_scenario::scenario::{AtEnd, Link, OnSent, Presence, Protocol};
 
 use crate::clients::CLIENT;
 use crate::connection::length;
@@ -22,7 +22,7 @@ use crate::dialling::road_at;
 use crate::entropy::Entropy;
 use crate::ledger::BundleName;
 use crate::machine::Machine;
-use crate::oracle::{Seen, Witness};
+use crate::oracle::{Seen, Watch};
 use crate::queue::{MachineIndex, Occurrent, Side};
 use crate::world::World;
 
@@ -42,10 +42,10 @@ const DATAGRAMS: u64 = 1 << 62;
 /// Bits of the link's number in the number of such a stream: above the side, below the count of streams.
 const ROAD_BITS: u32 = 24;
 
-/// The two ends of a link over UDP.
+/// The two ends of a link with datagrams.
 #[derive(Debug)]
 pub struct Air {
-    udp: UdpPolicy,
+    protocol: Protocol,
     dialling: Socket,
     accepting: Socket,
 }
@@ -74,13 +74,13 @@ struct Conversation {
     /// Arrived and not read.
     unread: VecDeque<Bytes>,
     unread_octets: u64,
-    witness: Witness,
+    watch: Watch,
 }
 
 impl Air {
     /// A link's sockets, with nothing in them.
     #[must_use]
-    pub fn new(link: &Link, udp: UdpPolicy, entropy: &mut Entropy) -> Self {
+    pub fn new(link: &Link, entropy: &mut Entropy) -> Self {
         let profile = Profile::new(link.rate, link.delay.longest())
             .with_queue_octets(u64::MAX)
             .with_jitter(link.jitter)
@@ -89,6 +89,9 @@ impl Air {
             .with_reordering(link.wire.reorder, link.wire.reorder_by);
         let mut socket = || {
             let mut channel = Channel::new(profile, entropy.draw());
+            if link.delay.shortest() != link.delay.longest() {
+                channel = channel.with_delay(link.delay.clone());
+            }
             if let Some(trace) = &link.rate_trace {
                 channel = channel.with_trace(trace.clone());
             }
@@ -104,9 +107,30 @@ impl Air {
             }
         };
         Self {
-            udp,
+            protocol: link.protocol,
             dialling: socket(),
             accepting: socket(),
+        }
+    }
+
+    /// The protocol of its datagrams.
+    #[must_use]
+    pub const fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// The fate of a bundle that has left, where nobody acknowledges it.
+    #[must_use]
+    pub const fn on_sent(&self) -> Option<OnSent> {
+        self.protocol.on_sent()
+    }
+
+    /// The nodes know whether something can leave.
+    pub fn handle_path(&mut self, is_open: bool, now: Instant) {
+        for socket in [&mut self.dialling, &mut self.accepting] {
+            if let Some(conversation) = &mut socket.conversation {
+                conversation.watch.handle_path(is_open, now);
+            }
         }
     }
 
@@ -152,7 +176,7 @@ impl Socket {
     #[must_use]
     pub fn is_receiving(&self, now: Instant) -> bool {
         let conversation = self.conversation.as_ref();
-        conversation.is_some_and(|it| it.witness.is_receiving(now))
+        conversation.is_some_and(|it| it.watch.is_receiving(now))
     }
 
     /// Datagrams that have left, octets with headers.
@@ -174,18 +198,28 @@ impl World {
             true => Side::Dialling,
             false => Side::Accepting,
         };
+        let is_dark = road.at_end == AtEnd::Reset && !road.is_open();
+        let delay = road.course().clone();
+        let other = road.machine(side.other());
         let Some(air) = &mut road.air else { return };
+        let numbers = [at, other].map(|it| self.numbers.get(it.at()).copied().unwrap_or(0));
+        let numbers = (u64::from(numbers[0]), u64::from(numbers[1]));
+        let Some(mut watch) = Watch::of(air.protocol, numbers, delay, now) else {
+            return;
+        };
+        if is_dark {
+            watch.handle_path(false, now);
+        }
         let last_bit = u64::from(side == Side::Accepting);
         let stream = (self.next_stream << (ROAD_BITS + 1)) | (u64::from(number) << 1) | last_bit;
         let stream = StreamId(DATAGRAMS | stream);
-        let witness = Witness::new(air.udp, now);
         air.socket_mut(side).conversation = Some(Conversation {
             stream,
             begun: now,
             unsent: VecDeque::new(),
             unread: VecDeque::new(),
             unread_octets: 0,
-            witness,
+            watch,
         });
         let purpose = Purpose::Dialled { link };
         if let Some(running) = self.running_mut(at) {
@@ -326,7 +360,7 @@ impl World {
             let mut judged = Ok(());
             for pieces in given.datagrams() {
                 let octets = pieces.iter().map(Piece::length).sum();
-                judged = judged.and(conversation.witness.handle_given(octets, now));
+                judged = judged.and(conversation.watch.handle_given(octets, now));
                 conversation.unsent.push_back(pieces.to_vec());
             }
             if let Err(what) = judged {
@@ -389,7 +423,7 @@ impl World {
         let Some(conversation) = self.conversation_mut(number, side) else {
             return;
         };
-        let seen = conversation.witness.handle_said(datagram, now);
+        let seen = conversation.watch.handle_said(datagram, now);
         self.judge_datagram((number, side), seen);
     }
 
@@ -480,7 +514,7 @@ impl World {
                 let headers = u64::try_from(HEADERS.len()).unwrap_or(0);
                 let octets = length(datagram) + headers;
                 conversation.unread_octets = conversation.unread_octets.saturating_sub(octets);
-                seen.extend(conversation.witness.handle_heard(datagram, now));
+                seen.extend(conversation.watch.handle_heard(datagram, now));
             }
             self.judge_datagram((number, side), Ok(seen));
             if let Some(running) = self.running_mut(at) {
@@ -497,7 +531,7 @@ impl World {
             return;
         };
         let (at, other) = (road.machine(side), road.machine(side.other()));
-        let on_sent = (road.air.as_ref()).map_or(OnSent::Forget, |air| air.udp.on_sent);
+        let on_sent = road.air.as_ref().and_then(|air| air.on_sent());
         let conversation = self
             .socket(number, side)
             .and_then(|it| it.conversation.as_ref());
@@ -509,6 +543,14 @@ impl World {
         };
         let moment = self.moment();
         for seen in seen {
+            let Some(on_sent) = on_sent else {
+                // Somebody acknowledges it, as in a session.
+                self.judge_copy(at, &seen, to);
+                if let Err(wrong) = self.judge_seen(at, seen, (begun, to), moment) {
+                    self.accuse_wrong(at, wrong);
+                }
+                continue;
+            };
             if let Seen::HeardWhole(parcel) = &seen {
                 self.await_taken(at, parcel.name, parcel.range());
             }
@@ -538,7 +580,7 @@ impl World {
     }
 
     fn call_datagram(&mut self, at: MachineIndex, what: &str) {
-        let sentence = format!("over UDP, {} {what}", self.name(at));
+        let sentence = format!("in datagrams, {} {what}", self.name(at));
         self.accuse("wire", sentence, &[at]);
     }
 }

@@ -362,6 +362,7 @@ impl World {
                 station.store(BundleName::of(&bundle.id), range);
             }
         }
+        self.note_waiting_anew(at);
         let times = (now, tolerance);
         let station = self.voyages.as_ref().and_then(|it| it.station(at));
         let given: Given<'_> = &|name, range| station.is_some_and(|it| it.has_given(name, range));

@@ -1,6 +1,6 @@
 //! Traffic: when payloads are sent, and what is said about them.
 
-use dhow_bundle::{Instant, Version};
+use dhow_bundle::{Instant, Priority, Version};
 use dhow_node::api::wire::BundleAdu;
 use dhow_scenario::Due;
 
@@ -38,9 +38,22 @@ impl Flow {
             bundle_version: (self.traffic.version() != Version::V7)
                 .then(|| self.traffic.version().number().into()),
             report_to_eid: self.reports_to.clone(),
+            priority: self.said_priority(),
             ..BundleAdu::default()
         };
         Some((name, unit, adu))
+    }
+
+    /// The priority where the flags do not say it: those of version 6 do.
+    fn said_priority(&self) -> Option<u32> {
+        let priority = self.priority();
+        let is_said = self.traffic.version() != Version::V7 || priority == Priority::Normal;
+        (!is_said).then(|| priority.level().into())
+    }
+
+    /// The order in which its bundles leave nodes.
+    pub(crate) fn priority(&self) -> Priority {
+        self.traffic.class().into()
     }
 
     /// The number of payloads that are sent now, and the time for more.

@@ -133,6 +133,9 @@ impl World {
         if self.voyages.is_some() {
             self.judge_custody(at, &seen)?;
         }
+        if let Seen::Said(parcel) = &seen {
+            self.judge_order(at, parcel, (to, chosen_since));
+        }
         let beside = (&self.ledger, &self.payloads);
         let Some(voyages) = &mut self.voyages else {
             return Ok(());
@@ -193,6 +196,7 @@ impl World {
 
     /// An application is told that its payload is safe, as this bundle.
     pub(crate) fn judge_accepted(&mut self, at: MachineIndex, name: UnitName, bundle: BundleName) {
+        self.note_waiting(at, bundle);
         let station = self.voyages.as_ref().and_then(|it| it.station(at));
         let Some((station, unit)) = station.zip(self.ledger.unit(name)) else {
             return;

@@ -11,7 +11,7 @@ use crate::clock::EPOCH;
 use crate::connection::{Connection, EndState, Wire};
 use crate::dialling::road_at;
 use crate::ledger::{BundleName, Confirmation};
-use crate::oracle::{Fact, Rule, Wrong};
+use crate::oracle::{Fact, Room, Rule, Wrong};
 use crate::queue::{Life, MachineIndex, Side};
 use crate::world::{World, machine};
 
@@ -92,7 +92,10 @@ impl World {
             return;
         };
         let config = &machine.blueprint.config;
-        let octets = self.kept.given_octets(at).saturating_add(range.length);
+        let octets = self
+            .kept
+            .given_octets(at, Room::OnceDeleted)
+            .saturating_add(range.length);
         let bundles = u64::try_from(self.kept.facts(at).count()).unwrap_or(u64::MAX);
         if octets <= config.quota_octets / 2 && bundles < config.quota_bundles / 2 {
             self.awaited.push_back(Awaited {

@@ -3,16 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dhow_bundle::NodeId;
 use dhow_bundle::protocol::Transport;
+use dhow_bundle::{DtnTime, EndpointId, NodeId};
+use dhow_node::ROUTING_SERVICE;
 use dhow_node::config::{
     Config, CustodyPolicy, DialTime, Enabled, LinkConfig, Reports, Route, Routing, SessionPolicy,
 };
-use dhow_scenario::scenario::{self, Fidelity, Link, Node, NodeIndex};
+use dhow_node::contacts::{CONTACT_RATE_MAX, ContactTable, PlannedContact};
+use dhow_scenario::scenario::{self, Fidelity, Link, Node, NodeIndex, Protocol};
 use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
 use crate::application::{Application, Role};
+use crate::clock::EPOCH;
 use crate::congestion::Control;
 use crate::entropy::{Entropy, Purpose};
 use crate::listeners::{listeners, versions};
@@ -56,11 +59,8 @@ pub enum NetworkError {
     /// A congestion control that connections here cannot resemble.
     #[error("the congestion control '{0}' cannot be simulated")]
     Congestion(String),
-    /// A link over UDP whose delay changes in time.
-    #[error("link '{0}' is over UDP, which cannot be simulated with a delay that changes in time")]
-    ChangingDelay(String),
     /// A node ID is none.
-    #[error("'{0}' is no node ID")]
+    #[error("'{0}' is not a node ID")]
     NodeId(String),
 }
 
@@ -71,7 +71,6 @@ impl NetworkError {
         match self {
             Self::Testbed(error) => error.hint.as_deref(),
             Self::Congestion(_) => Some("virtual time has bbr, reno and cubic"),
-            Self::ChangingDelay(_) => Some("delay = \"10ms\""),
             Self::NoPath { .. } | Self::NodeId(_) => None,
         }
     }
@@ -115,7 +114,6 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
     {
         return Err(NetworkError::Congestion(name.clone()));
     }
-    check_datagrams(scenario)?;
     let patience = listeners_patience(scenario);
     let mut blueprints = Vec::with_capacity(scenario.nodes.len());
     for (at, node) in scenario.nodes.iter().enumerate() {
@@ -168,6 +166,8 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
             if let Some((blueprint, nodes)) = blueprint.zip(nodes) {
                 blueprint.leads.push(number);
                 let config = link_config(link, nodes, scenario.fidelity)?;
+                let ids = (&node_id(nodes.0)?, &node_id(nodes.1)?);
+                plan(&mut blueprint.config.contacts, link, ids);
                 blueprint.config.links.push(config);
             }
         }
@@ -235,16 +235,32 @@ fn node_id(node: &Node) -> Result<NodeId, NetworkError> {
     id.parse().map_err(|_| NetworkError::NodeId(id))
 }
 
-/// Refuses links over UDP whose channels would need more than one delay.
-fn check_datagrams(scenario: &Scenario) -> Result<(), NetworkError> {
-    let is_refused = |link: &&Link| {
-        link.protocol.transport() == Transport::Udp
-            && link.delay.at(Duration::ZERO) != link.delay.longest()
-    };
-    let refused = scenario.links.iter().find(is_refused);
-    refused.map_or(Ok(()), |link| {
-        Err(NetworkError::ChangingDelay(link.name.clone()))
-    })
+/// The contacts of a link over LTP whose light time changes, in both directions: its ends know when, and wait for answers accordingly.
+fn plan(contacts: &mut ContactTable, link: &Link, (here, there): (&NodeId, &NodeId)) {
+    let is_planned = link.delay.shortest() != link.delay.longest();
+    if !is_planned || !matches!(link.protocol, Protocol::Ltp(_)) {
+        return;
+    }
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let mut start = EPOCH;
+    for (end, delay) in link.delay.ranges() {
+        let end = end.map_or(u64::MAX, |end| {
+            EPOCH.as_millis().saturating_add(millis(end))
+        });
+        let end = DtnTime::from_millis(end);
+        for (from, to) in [(here, there), (there, here)] {
+            // Of two links between the same nodes the first counts, and a range of less than a millisecond is none.
+            let _ = contacts.insert(PlannedContact {
+                from: from.clone(),
+                to: to.clone(),
+                start,
+                end,
+                octets_per_s: link.rate.octets_per_s().clamp(1, CONTACT_RATE_MAX),
+                light_time_ms: millis(delay).saturating_add(1),
+            });
+        }
+        start = start.max(end);
+    }
 }
 
 /// A link as a node has it that is to reach another.
@@ -448,7 +464,7 @@ fn add_applications(scenario: &Scenario, blueprints: &mut [Blueprint]) {
     let mut receivers = BTreeSet::new();
     for (number, traffic) in (0_u32..).zip(&scenario.traffic) {
         if let Some(blueprint) = blueprints.get_mut(traffic.from.0) {
-            let service = SENDER_SERVICE + u64::from(number);
+            let service = sender_service(number);
             let role = Role::Sender { traffic: number };
             let application = Application::new(role, endpoint(traffic.from, service));
             blueprint.applications.push(application);
@@ -464,6 +480,22 @@ fn add_applications(scenario: &Scenario, blueprints: &mut [Blueprint]) {
                 blueprint.applications.push(application);
             }
         }
+    }
+}
+
+/// The service from which traffic of a number is sent: not that at which routers talk.
+fn sender_service(number: u32) -> u64 {
+    let service = SENDER_SERVICE + u64::from(number);
+    service + u64::from(service >= u64::from(ROUTING_SERVICE))
+}
+
+/// Whether a bundle from an endpoint is one of the scenario's traffic, and not a router's or a report.
+pub(crate) fn is_traffic(source: &EndpointId) -> bool {
+    match source {
+        EndpointId::Ipn { service, .. } => {
+            u64::from(*service) >= SENDER_SERVICE && *service != ROUTING_SERVICE
+        }
+        _ => false,
     }
 }
 

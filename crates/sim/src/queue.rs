@@ -103,6 +103,8 @@ pub enum Occurrent {
     ClockStep(u32),
     /// A store tries again what its disk refused.
     Retry(MachineIndex, Life),
+    /// A machine's radio, of so many, may do something else.
+    RadioFree(MachineIndex, u32),
     /// A link's connections are reset.
     Reset(u32),
     /// Applications of a machine crash by chance.

@@ -359,6 +359,7 @@ mod tests {
             total_adu_octets: 0,
             previous: None,
             reads_aggregated_reports: false,
+            priority: dhow_bundle::Priority::Normal,
             note: Bytes::new(),
         })
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::FragmentRange;
+use dhow_bundle::router::DropPolicy;
 use dhow_bundle::storage::{Extents, Piece, StoreCommand, StoreEvent};
 use dhow_node::driver::{Action, Carrier, Event, Occurrence, Path, Ticket};
 
@@ -12,10 +13,11 @@ use crate::clients::CLIENT;
 use crate::connection::length;
 use crate::ledger::BundleName;
 use crate::machine::{Retry, Running};
-use crate::oracle::{Given, crowded, overfull};
+use crate::network::is_traffic;
+use crate::oracle::{Given, Room, crowded, overfull};
 use crate::queue::{Life, MachineIndex, Occurrent};
 use crate::trace::What;
-use crate::world::World;
+use crate::world::{HOPS_TOLD, World};
 
 /// The time for which a store that refuses everything waits before it tries again, as the daemon's does.
 const STORE_RETRY: Duration = Duration::from_secs(1);
@@ -208,19 +210,39 @@ impl World {
             }
             Action::Close { stream } => self.close(at, stream),
             Action::Answer { .. } => {}
-            Action::Occurred(occurrence) => self.occurred(&occurrence),
+            Action::Occurred(occurrence) => self.occurred(at, &occurrence),
             // No scenario has neighbours that are found.
             Action::Announce(..) | Action::LinkFound(_) => {}
         }
     }
 
-    fn occurred(&mut self, occurrence: &Occurrence) {
+    fn occurred(&mut self, at: MachineIndex, occurrence: &Occurrence) {
         match occurrence {
+            Occurrence::Delivered { id, .. } if is_traffic(&id.source) => {
+                let running = self
+                    .machines
+                    .get(at.at())
+                    .and_then(|it| it.running.as_ref());
+                if let Some(hops) = running.and_then(|it| it.node.hops(id)) {
+                    // The source counts no hop.
+                    let place = (usize::from(hops) + 1).min(HOPS_TOLD - 1);
+                    if let Some(count) = self.counts.hops.get_mut(place) {
+                        *count += 1;
+                    }
+                }
+            }
             Occurrence::Received { .. } => self.counts.received += 1,
-            Occurrence::Forwarded { .. } => self.counts.forwarded += 1,
+            Occurrence::Forwarded { id, .. } => {
+                self.counts.forwarded += 1;
+                self.counts.relayed += u64::from(is_traffic(&id.source));
+            }
             Occurrence::Duplicate { .. } => self.counts.duplicates += 1,
             Occurrence::StoreRefused { .. } => self.counts.store_refusals += 1,
             Occurrence::Deleted { reason: 1, .. } => self.counts.expired += 1,
+            // Depleted storage (RFC 9171 table 1).
+            Occurrence::Deleted { id, reason: 4 } if is_traffic(&id.source) => {
+                self.counts.dropped += 1;
+            }
             _ => {}
         }
     }
@@ -244,9 +266,11 @@ impl World {
             }
             _ => None,
         };
+        let room = self.room(at);
         let given = match &command {
             StoreCommand::Append { key, .. } | StoreCommand::AppendAt { key, .. } => {
-                self.kept.handle_append(at, *key, command.octets())
+                self.kept.handle_append(at, *key, command.octets());
+                self.kept.given_octets(at, room)
             }
             _ => 0,
         };
@@ -268,9 +292,22 @@ impl World {
             let sentence = format!("node {}: {what}", self.name(at));
             self.accuse("within", sentence, &[at]);
         }
-        if let Some(lost) = lost {
+        if let Some(lost) = lost
+            && !self.may_lose(at, lost.unit)
+        {
             let how = format!("is deleted by {}, which has the last copy", self.name(at));
             self.accuse_lost(&[lost], &how, Some(at));
+        }
+    }
+
+    /// When the room of bundles that are deleted is there for others.
+    pub(crate) fn room(&self, at: MachineIndex) -> Room {
+        let config = self.machines.get(at.at()).map(|it| &it.blueprint.config);
+        let drops =
+            config.is_some_and(|it| it.routing.iter().any(|it| it.drop != DropPolicy::None));
+        match drops {
+            true => Room::AtOnce,
+            false => Room::OnceDeleted,
         }
     }
 

@@ -3,6 +3,7 @@
 use dhow_bundle::Instant;
 use dhow_bundle::storage::StoredBundle;
 
+use crate::datagrams::Air;
 use crate::disk::Blow;
 use crate::ledger::UnitName;
 use crate::machine::Machine;
@@ -62,7 +63,12 @@ impl World {
         let Some(voyages) = self.voyages.as_ref().filter(|_| self.expects_all) else {
             return;
         };
-        if self.roads.iter().any(|road| road.air.is_some()) {
+        let loses = |air: &Air| air.on_sent().is_some();
+        if self
+            .roads
+            .iter()
+            .any(|it| it.air.as_deref().is_some_and(loses))
+        {
             // A report may be lost as well.
             return;
         }
@@ -122,7 +128,8 @@ impl World {
         let on_disks = found
             .iter()
             .map(|bundle| (&bundle.id, bundle.total_adu_octets));
-        let lost = Kept::missing(on_disks, &self.ledger, (self.now, tolerance));
+        let mut lost = Kept::missing(on_disks, &self.ledger, (self.now, tolerance));
+        lost.retain(|it| !(0..self.machines.len()).any(|at| self.may_lose(machine(at), it.unit)));
         self.accuse_lost(&lost, "was accepted and is on no disk", None);
     }
 }

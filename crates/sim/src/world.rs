@@ -25,9 +25,10 @@ use crate::ledger::Ledger;
 use crate::looking::Awaited;
 use crate::machine::{Failing, Machine, Most};
 use crate::network::{NetworkError, blueprints};
-use crate::oracle::{Custodies, Kept, Spreads, Violation, Voyages, beyond};
+use crate::oracle::{Custodies, Kept, Precedence, Spreads, Violation, Voyages, beyond};
 use crate::payload::Payloads;
 use crate::queue::{Life, MachineIndex, Occurrent, Queue};
+use crate::radios::Radios;
 use crate::sample::Sample;
 use crate::storage::Storage;
 use crate::trace::{Step, Trace, What};
@@ -57,6 +58,8 @@ pub struct World {
     /// The numbers of their nodes.
     pub(crate) numbers: Vec<u32>,
     pub(crate) roads: Vec<Wire>,
+    /// Radios that do one thing at a time.
+    pub(crate) radios: Radios,
     pub(crate) connections: Vec<Option<Connection>>,
     pub(crate) free_slots: Vec<u32>,
     pub(crate) dials: Vec<Option<Dial>>,
@@ -78,6 +81,8 @@ pub struct World {
     /// The passage of bundles over links, where all octets of them are there.
     pub(crate) voyages: Option<Box<Voyages>>,
     pub(crate) spreads: Spreads,
+    /// Bundles that wait, and which of them go before which.
+    pub(crate) precedence: Precedence,
     /// Custody of bundles, as far as it was seen.
     pub(crate) custodies: Custodies,
     pub(crate) trace: Trace,
@@ -100,6 +105,9 @@ pub struct World {
     /// The number of payloads that there will be, where that is known.
     expected: Option<u64>,
 }
+
+/// Numbers of hops that are told apart.
+pub const HOPS_TOLD: usize = 32;
 
 /// Counts of connections, contacts, flushes, bundles and faults of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,6 +132,13 @@ pub struct Counts {
     pub received: u64,
     /// Bundles that neighbours took.
     pub forwarded: u64,
+    /// Bundles of the scenario's traffic that neighbours took: those of routers and reports are not among them.
+    pub relayed: u64,
+    /// Copies of such bundles that a full store deleted.
+    pub dropped: u64,
+    /// Deliveries of such bundles by the number of links that they crossed, from 0; the last is of all that were more. Those that
+    /// say no hop count are not among them.
+    pub hops: [u64; HOPS_TOLD],
     /// Bundles that expired in a store.
     pub expired: u64,
     /// Bundles that came again.
@@ -233,6 +248,7 @@ impl World {
             kept: Kept::new(machines.len()),
             voyages: voyages(scenario),
             spreads: Spreads::new(scenario),
+            precedence: Precedence::new(scenario),
             custodies: Custodies::new(scenario.nodes.iter().map(|it| it.number).collect()),
             chance: Chance {
                 crash: of(Purpose::Crash, machines.len()),
@@ -248,6 +264,7 @@ impl World {
             machines,
             numbers: scenario.nodes.iter().map(|node| node.number).collect(),
             roads: Vec::with_capacity(scenario.links.len()),
+            radios: Radios::default(),
             connections: Vec::new(),
             free_slots: Vec::new(),
             dials: Vec::new(),
@@ -391,6 +408,7 @@ impl World {
             Occurrent::Empty(at) => self.empty_disk(at),
             Occurrent::Look(at, life) => self.look_at_disk(at, life),
             Occurrent::Retry(at, life) => self.retry_store(at, life),
+            Occurrent::RadioFree(at, radio) => self.radio_free(at, radio),
             Occurrent::Reset(road) => self.chance_reset(road),
             Occurrent::ClientCrash(at) => self.crash_clients(at),
             Occurrent::ClientBack(at, life) => self.return_clients(at, life),

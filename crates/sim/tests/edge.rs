@@ -129,6 +129,7 @@ fn bundle(number: u64, octets: u64) -> StoredBundle {
         total_adu_octets: 0,
         previous: None,
         reads_aggregated_reports: false,
+        priority: dhow_bundle::Priority::Normal,
         note: Bytes::new(),
     }
 }

@@ -49,7 +49,9 @@ fn every_seed_leaves_the_trace_that_it_left_before() {
         let name = &family[member].name;
         // Without simulated datagrams a loss with one is not told from a bundle that a node forgot.
         if family[member].scenario.fidelity != Fidelity::Bundle {
-            assert_eq!(report.violations, 0, "{name}, seed {seed}");
+            let sentences = report.findings.iter().map(|it| it.sentence.as_str());
+            let sentences: Vec<&str> = sentences.collect();
+            assert_eq!(report.violations, 0, "{name}, seed {seed}: {sentences:?}");
         }
         report.trace_hash
     });

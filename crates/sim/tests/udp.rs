@@ -15,7 +15,6 @@ use std::time::Duration;
 use dhow_bundle::Instant;
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::Fidelity;
-use dhow_sim::World;
 use line::line;
 use world::{run, scenario};
 
@@ -144,16 +143,6 @@ fn what_is_kept_is_delivered_once_and_leaves_the_store_when_it_expires() {
         samples.next().unwrap().bundles
     };
     assert_eq!((stored(60), stored(200)), (30, 0));
-}
-
-#[test]
-fn a_link_over_udp_needs_a_delay_that_stands() {
-    let mut scenario = over("", 1, "size = \"1kB\"");
-    let points = [0, 100].map(|s| (Duration::from_secs(s), Duration::from_secs(s)));
-    scenario.links[0].delay = dhow_channel::Delay::course(points.to_vec()).unwrap();
-    let error = World::new(&scenario, 1).expect_err("a channel has one delay");
-    assert!(error.to_string().contains("with a delay that changes"));
-    assert!(error.hint().is_some());
 }
 
 #[test]

@@ -46,6 +46,7 @@ fn bundle(number: u32, octets: usize) -> Box<StoredBundle> {
         total_adu_octets: 0,
         previous: Some(ipn(3)),
         reads_aggregated_reports: false,
+        priority: dhow_bundle::Priority::Normal,
         note: Bytes::new(),
     })
 }

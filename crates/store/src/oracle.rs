@@ -50,6 +50,7 @@ fn bundle(number: u64) -> StoredBundle {
         total_adu_octets: 0,
         previous: Some(endpoint),
         reads_aggregated_reports: false,
+        priority: dhow_bundle::Priority::Normal,
         note: Bytes::new(),
     }
 }

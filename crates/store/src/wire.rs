@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dhow_bundle::storage::{NOTE_OCTETS, StoredBundle};
-use dhow_bundle::{BundleId, CreationTimestamp, DtnTime, EndpointId, FragmentRange};
+use dhow_bundle::{
+    BundleId, CreationTimestamp, DtnTime, EndpointId, FragmentRange, Priority, Version,
+};
 
 /// Distinct `dtn` endpoint IDs that one recovery keeps to share between bundles, and octets of their texts; more are not shared.
 const SHARED_ENDPOINTS: usize = 4096;
@@ -86,6 +88,8 @@ pub(crate) struct Envelope {
     between: Vec<u8>,
     /// The fields behind the payload's length.
     behind: Vec<u8>,
+    /// The fields behind the note.
+    last: Vec<u8>,
 }
 
 /// The fields that are the same in all bundles of a flow.
@@ -96,6 +100,7 @@ struct Common {
     lifetime_ms: u64,
     total_adu_octets: u64,
     reads_aggregated_reports: bool,
+    priority: Priority,
     source: EndpointId,
     destination: EndpointId,
     report_to: EndpointId,
@@ -110,6 +115,7 @@ impl Common {
             lifetime_ms: bundle.lifetime_ms,
             total_adu_octets: bundle.total_adu_octets,
             reads_aggregated_reports: bundle.reads_aggregated_reports,
+            priority: bundle.priority,
             source: bundle.id.source.clone(),
             destination: bundle.destination.clone(),
             report_to: bundle.report_to.clone(),
@@ -123,6 +129,7 @@ impl Common {
             && self.lifetime_ms == bundle.lifetime_ms
             && self.total_adu_octets == bundle.total_adu_octets
             && self.reads_aggregated_reports == bundle.reads_aggregated_reports
+            && self.priority == bundle.priority
             && self.source == bundle.id.source
             && self.destination == bundle.destination
             && self.report_to == bundle.report_to
@@ -151,6 +158,7 @@ impl Envelope {
         let note = bundle.note.get(..NOTE_OCTETS).unwrap_or(&bundle.note);
         put_varint(out, length(note.len()));
         out.extend_from_slice(note);
+        out.extend_from_slice(&self.last);
     }
 
     fn learn(&mut self, bundle: &StoredBundle) {
@@ -174,6 +182,10 @@ impl Envelope {
         }
         let marks = u64::from(bundle.reads_aggregated_reports) * AGGREGATED;
         put_varint(&mut self.behind, marks);
+        self.last.clear();
+        if let Some(priority) = bundle.priority_beyond_flags() {
+            put_varint(&mut self.last, priority.rank().into());
+        }
     }
 }
 
@@ -273,8 +285,10 @@ impl<'a> Reader<'a> {
                 _ => return None,
             },
             reads_aggregated_reports: false,
+            priority: Priority::Normal,
             note: Bytes::new(),
         };
+        bundle.priority = said_by_flags(&bundle);
         if self.0.is_empty() {
             // As format 1 has it.
             bundle.reads_aggregated_reports = bundle.flags & AGGREGATED_IN_FLAGS != 0;
@@ -288,8 +302,18 @@ impl<'a> Reader<'a> {
         };
         let octets = self.varint()?;
         bundle.note = Bytes::copy_from_slice(self.octets(octets)?);
+        if !self.0.is_empty() {
+            let rank = u16::try_from(self.varint()?).ok()?;
+            bundle.priority = Priority::of_rank(rank);
+        }
         Some(bundle)
     }
+}
+
+/// The priority of a bundle of which nothing else is said.
+fn said_by_flags(bundle: &StoredBundle) -> Priority {
+    let version = Version::of_number(bundle.version).unwrap_or_default();
+    Priority::of_flags(version, bundle.flags)
 }
 
 /// The `dtn` endpoint IDs seen by one recovery, so that a million bundles of one source share its text.
@@ -345,6 +369,7 @@ mod tests {
             total_adu_octets: 9,
             previous: Some(ipn(3)),
             reads_aggregated_reports: false,
+            priority: Priority::Normal,
             note: Bytes::new(),
         }
     }
@@ -352,7 +377,7 @@ mod tests {
     #[test]
     fn bundles_of_any_mix_of_flows_are_read_back() {
         let mut others = vec![bundle(0)];
-        for change in 0..11_usize {
+        for change in 0..14_usize {
             let mut other = bundle(300);
             match change {
                 0 => other.version = 8,
@@ -364,6 +389,10 @@ mod tests {
                 6 => other.report_to = EndpointId::Dtn(Arc::from("//report/")),
                 7 => other.previous = None,
                 8 => other.reads_aggregated_reports = true,
+                10 => other.priority = Priority::Expedited(7),
+                11 => other.priority = Priority::Bulk,
+                // The flags of version 6 say bulk.
+                12 => (other.version, other.flags) = (6, 0),
                 9 => other.note = Bytes::from_static(&[1; NOTE_OCTETS]),
                 _ => {
                     other.id.fragment = Some(FragmentRange {

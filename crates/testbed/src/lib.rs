@@ -13,6 +13,7 @@ pub mod emulate;
 mod failure;
 pub mod graph;
 pub mod iperf;
+mod message_stats;
 pub mod namespace;
 pub mod node;
 mod number;

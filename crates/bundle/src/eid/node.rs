@@ -43,6 +43,17 @@ impl NodeId {
         &self.0
     }
 
+    /// The number of an `ipn` node: allocator identifier and node number as one (RFC 9758 3.3). `None` of others.
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
+        match self.endpoint() {
+            EndpointId::Ipn {
+                allocator, node, ..
+            } => Some(u64::from(*allocator) << 32 | u64::from(*node)),
+            EndpointId::Null | EndpointId::Dtn(_) => None,
+        }
+    }
+
     /// An endpoint of this node: a number for `ipn`, a demux for `dtn`.
     ///
     /// # Errors

@@ -64,6 +64,10 @@ pub fn v6_of(header: &Header, edit: &Edit) -> Result<OutgoingV6, Untranslatable>
         let age_us = age_ms.saturating_mul(US_PER_MS);
         blocks.push(Block::of_age(edit.age_dialect.block_type(), age_us));
     }
+    // One that was in version 6 has its own back.
+    if known.is_none() {
+        blocks.extend(header.class_of_service().block_v6());
+    }
     let fragment = header.primary.fragment;
     let place = fragment.map(|place| Place::new(place.offset, header.payload.length));
     let back = |side| known.into_iter().flat_map(move |it| it.blocks(side, place));
@@ -112,7 +116,11 @@ fn primary_of(
         .map(|known| known.lifetime_s)
         .filter(|exact| lifetime::to_v7(*exact) == new.lifetime_ms)
         .unwrap_or_else(|| lifetime::to_v6(new.lifetime_ms, new.creation.time));
-    let flags = flags::to_v6(new, known.map(|known| known.flags), edit.priority);
+    let class = match header.class_in_any_block() {
+        Some(class) => class.priority.class(),
+        None => edit.priority,
+    };
+    let flags = flags::to_v6(new, known.map(|known| known.flags), class);
     let has_custodian = flags.contains(v6::BundleFlags::CUSTODY_REQUESTED);
     let custodian = edit.custodian.as_ref().filter(|_| has_custodian);
     let custodian = custodian.map_or(&EndpointId::Null, NodeId::endpoint);

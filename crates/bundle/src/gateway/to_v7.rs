@@ -14,6 +14,7 @@ use crate::builder::{EXTENSION_CRC_TYPE, OutgoingHeader, end_header};
 use crate::cbor::write_indefinite_array;
 use crate::crc::CrcType;
 use crate::header::Header;
+use crate::priority::ClassOfService;
 use crate::reading::Reading;
 use crate::v6;
 use crate::v7::block::{
@@ -64,6 +65,11 @@ pub fn v7_of(
         new.push((BlockType::BUNDLE_AGE, every, encode_bundle_age(age_ms)));
     }
     new.push((GATEWAY_BLOCK_V7, every, remembered.encode()));
+    let class = ClassOfService::of_v6(header.primary.flags, &header.blocks);
+    // One that was in version 7 has its own back, or had none.
+    if class != ClassOfService::default() && known.is_none() {
+        new.push((BlockType::QUALITY_OF_SERVICE, every, class.block_v7()));
+    }
 
     let mut out = Vec::with_capacity(256);
     write_indefinite_array(&mut out);

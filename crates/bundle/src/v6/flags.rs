@@ -73,13 +73,7 @@ impl BundleFlags {
     /// These flags with another class of service.
     #[must_use]
     pub const fn with_priority(self, priority: Priority) -> Self {
-        let bits = match priority {
-            Priority::Bulk => 0,
-            Priority::Normal => 1,
-            Priority::Expedited => 2,
-            Priority::Reserved => 3,
-        };
-        Self(self.0 & !(3 << 7) | bits << 7)
+        Self(self.0 & !(3 << 7) | priority.code() << 7)
     }
 }
 
@@ -102,6 +96,19 @@ pub enum Priority {
     Expedited,
     /// 3, which means nothing yet.
     Reserved,
+}
+
+impl Priority {
+    /// Its number on the wire.
+    #[must_use]
+    pub const fn code(self) -> u64 {
+        match self {
+            Self::Bulk => 0,
+            Self::Normal => 1,
+            Self::Expedited => 2,
+            Self::Reserved => 3,
+        }
+    }
 }
 
 /// Block processing control flags (RFC 5050 4.3); those that are not named here are kept and ignored.

@@ -40,6 +40,7 @@ const BUNDLES: Listing = Listing {
         Column("BUNDLE", "id", Show::Plain),
         Column("DESTINATION", "destination", Show::Plain),
         Column("PAYLOAD", "payload_octets", Show::Size),
+        Column("PRIORITY", "priority", Show::Plain),
         Column("EXPIRES IN", "expires_in_ms", Show::Span),
         Column("FROM", "previous", Show::Plain),
         Column("STATE", "state", Show::Word),

@@ -52,16 +52,16 @@ pub struct Channel {
     /// Fraction of packets that are lost: 0.01
     #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0")]
     loss: Part,
-    /// Packets that are lost in a row, in the mean (the model of Gilbert and Elliott); 1: each by itself
+    /// Mean number of packets lost in a row (Gilbert-Elliott model); 1: each by itself
     #[arg(long, value_name = "PACKETS", default_value_t = 1, requires = "loss", value_parser = clap::value_parser!(u32).range(1..=LOSS_BURST_MAX_PACKETS))]
     loss_burst: u32,
     /// Fraction of packets that arrive twice, each by itself: 0.01
     #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0")]
     duplicate: Part,
-    /// Fraction of packets that are held up, each by itself, so that later ones overtake them: 0.01
+    /// Fraction of packets that are delayed, each by itself, so that later ones overtake them: 0.01
     #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0")]
     reorder: Part,
-    /// Time for which they are held up, beside delay and jitter
+    /// Time by which they are delayed, beside delay and jitter
     #[arg(long, value_name = "TIME", value_parser = parse_hold_up, default_value = "10ms", requires = "reorder")]
     reorder_by: Duration,
     /// Octets that may wait at each end [default: what the rate moves in two delays, at least 256 KiB]
@@ -70,7 +70,7 @@ pub struct Channel {
     /// Largest packet, octets
     #[arg(long, value_name = "OCTETS", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     mtu: u16,
-    /// Which packets are lost, late, doubled or held up: the same seed picks the same ones
+    /// Seed of what is left to chance: with the same seed the same packets are lost, late, doubled or delayed
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Read lines from stdin: `down` ends the contact, `up` begins it; the interfaces stay up and notice nothing
@@ -153,12 +153,12 @@ impl Channel {
                 "mtu_octets": self.mtu,
             })),
             Form::Text => output::line(&format!(
-                "ready: {} – {}, {} each way{}, {} delay, {} may wait",
+                "ready: {} – {}, {}{}, {} delay in each direction, a queue of {}",
                 self.left,
                 self.right,
                 quantity::bit_rate(profile.rate.octets_per_s(), Duration::from_secs(1)),
                 match self.rate_trace {
-                    Some(_) => " in the mean",
+                    Some(_) => " on average",
                     None => "",
                 },
                 quantity::elapsed(self.delay),
@@ -198,7 +198,7 @@ fn counters_json(counters: Counters) -> Value {
 
 fn counters_text(counters: Counters) -> String {
     format!(
-        "{} packets with {} delivered, {} found the queue full, {} lost, {} cut, {} doubled, {} held up",
+        "packets: {} delivered with {}, {} dropped by a full queue, {} lost, {} cut off, {} doubled, {} delayed",
         quantity::thousands(counters.delivered),
         quantity::size(counters.delivered_octets),
         quantity::thousands(counters.overflowed),
@@ -222,7 +222,7 @@ fn parse_part(text: &str) -> Result<Part, String> {
             .bytes()
             .all(|c| c.is_ascii_digit());
     if !is_number || fraction.len() > digits || whole.len() > 3 {
-        return Err(format!("'{text}' is no part of a whole such as 0.01 or 1%"));
+        return Err(format!("'{text}' is not a fraction such as 0.01 or 1%"));
     }
     let parts = format!("{whole}{fraction:0<digits$}").parse::<u64>();
     let parts = parts.ok().and_then(|parts| u32::try_from(parts).ok());

@@ -5,6 +5,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::listing::{Column, Listing, Show};
+use super::reload::settings;
 use crate::admin::{Admin, path_segment};
 use crate::arguments::Common;
 use crate::failure::{Ending, Failure};
@@ -23,6 +24,7 @@ const LINKS: Listing = Listing {
         Column("PEER", "peer", Show::Plain),
         Column("VERSIONS", "bundle_versions", Show::Plain),
         Column("SESSIONS", "sessions", Show::Count),
+        Column("HEARD", "heard_ago_ms", Show::Ago),
         Column("FAILURES", "failures", Show::Count),
         Column("LAST ERROR", "last_error", Show::IfAny),
     ],
@@ -41,6 +43,7 @@ const SESSIONS: Listing = Listing {
         Column("", "octets_sent", Show::Size),
         Column("RECEIVED", "bundles_received", Show::Count),
         Column("", "octets_received", Show::Size),
+        Column("LIMITED", "limited", Show::Count),
         Column("IN FLIGHT", "in_flight", Show::Count),
         Column("HEARD", "heard_ago_ms", Show::Ago),
     ],
@@ -114,20 +117,26 @@ pub enum Link {
         /// The link, as `dhow links` shows it
         name: String,
     },
-    /// Add a link until the node ends; routes may lead over it at once
+    /// Add a link; routes may lead over it at once. It lasts until the node ends, or longer with `dhow reload --save`
     Add {
         /// Its name
         name: String,
-        /// The neighbour's address: host, or host:port; a link like one of protocol "bibe" has none
+        /// The neighbour's address: host, or host:port; a link of protocol "bibe" has none
         address: Option<String>,
-        /// The link of which it gets the protocol and all other settings; it may be one with enabled = false
+        /// The link of which it gets the protocol and all settings that are not said here; it may be one with enabled = false
         #[arg(long, value_name = "LINK")]
-        like: String,
-        /// The only neighbour allowed there; UDP, STCP, MTCP and BIBE need it
+        like: Option<String>,
+        /// The only neighbour allowed there; UDP, LTP, STCP, MTCP and BIBE need it
         #[arg(long, value_name = "NODE")]
         peer: Option<String>,
+        /// The protocol: auto, tcpcl, tcpcl3, udp, ltp, stcp, stcp-draft, mtcp or bibe [default: that of the link that it is like, or else tcpcl]
+        #[arg(long)]
+        protocol: Option<String>,
+        /// Any other key of [[link]] in the configuration; may be repeated
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
     },
-    /// Delete a link that was added
+    /// Delete a link: its sessions end in order, and its bundles wait for another way
     Del {
         /// The link, as `dhow links` shows it
         name: String,
@@ -152,8 +161,21 @@ impl Link {
                 address,
                 like,
                 peer,
+                protocol,
+                set,
             } => {
-                let body = json!({"name": name, "address": address, "like": like, "peer": peer});
+                let mut body = settings(set)?;
+                body.insert("name".to_owned(), json!(name));
+                let said = [
+                    ("address", address),
+                    ("like", like),
+                    ("peer", peer),
+                    ("protocol", protocol),
+                ];
+                for (key, value) in said {
+                    body.extend(value.as_ref().map(|it| (key.to_owned(), json!(it))));
+                }
+                let body = Value::Object(body);
                 let answer = admin.act(&Method::POST, "/v1/links", Some(&body))?;
                 let to = address.as_ref().or(peer.as_ref());
                 let to = to.map_or("its peer", String::as_str);

@@ -12,6 +12,7 @@ pub mod iperf;
 pub mod lab;
 pub mod links;
 pub mod listing;
+pub mod ltp;
 pub mod manual;
 pub mod neighbours;
 pub mod node;
@@ -22,12 +23,16 @@ pub mod perf;
 pub mod ping;
 pub mod recv;
 pub mod registrations;
+pub mod reload;
 pub mod routes;
 pub mod send;
 pub mod sim;
 pub mod status;
+pub mod store;
 pub mod stream;
+pub mod top;
 pub mod trace;
+pub mod tunnel;
 pub mod version;
 pub mod why;
 
@@ -50,17 +55,24 @@ pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Inbox(command) => command.run(&common),
         Command::Ferry(command) => command.run(&common),
         Command::Stream(command) => command.run(&common),
+        Command::Tunnel(command) => command.run(&common),
+        Command::Ltp(command) => command.run(&common),
         Command::Ping(command) => command.run(&common),
         Command::Perf(command) => command.run(&common),
         Command::Trace(command) => command.run(&common),
+        Command::Top(command) => command.run(&common),
         Command::Status(command) => command.run(&common),
         Command::Bundles(command) => command.run(&common),
         Command::Why(command) => command.run(&common),
+        Command::Store(command) => command.run(&common),
         Command::Links(command) => command.run(&common),
         Command::Link(command) => command.run(&common),
         Command::Routes(command) => command.run(&common),
         Command::Route(command) => command.run(&common),
         Command::Contacts(command) => command.run(&common),
+        Command::Contact(command) => command.run(&common),
+        Command::Listen(command) => command.run(&common),
+        Command::Reload(command) => command.run(&common),
         Command::Neighbours(command) => command.run(&common),
         Command::Registrations(command) => command.run(&common),
         Command::Bundle(command) => command.run(&common),

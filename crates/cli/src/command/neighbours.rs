@@ -13,7 +13,7 @@ use crate::{interrupt, output};
 /// The time between two lists with `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// List neighbours: those that beacons told of, and those of links
+/// List neighbours: those found by beacons, and those of links
 ///
 /// A neighbour is `verified` once it has a session under TLS, in which it proved what the node file asks for; before that its node ID is `claimed`.
 #[derive(Args, Debug)]

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use dhow_bundle::NodeId;
-use dhow_daemon::config::{self, Effective, FileError, NodeFile};
-use dhow_daemon::logging;
+use dhow_daemon::config::{self, Effective, FileError, Layout, NodeFile};
+use dhow_daemon::logging::{self, Filtering};
 use dhow_daemon::recording::RecordingOrder;
 use dhow_node::recording::Content;
 
+use super::reload::print_differences;
+use crate::admin::Admin;
 use crate::arguments::{Common, parse_size};
 use crate::calendar;
 use crate::failure::{Ending, Failure};
@@ -42,6 +44,8 @@ impl Node {
 }
 
 /// Write a commented configuration for a new node
+///
+/// With --system it is that of the service of this machine, as packages install it: /etc/dhow/node.toml, with the store in /var/lib/dhow and the sockets in /run/dhow.
 #[derive(Args, Debug)]
 pub struct Init {
     /// The node's ID: ipn:2.0 or dtn://beta/
@@ -49,6 +53,9 @@ pub struct Init {
     /// The directory for the configuration; it is made
     #[arg(long, default_value = ".")]
     dir: PathBuf,
+    /// Write the configuration of the service of this machine
+    #[arg(long, conflicts_with = "dir")]
+    system: bool,
     /// Overwrite a configuration that is there
     #[arg(long)]
     force: bool,
@@ -56,38 +63,50 @@ pub struct Init {
 
 const FILE_NAME: &str = "node.toml";
 
+/// The directory of the service's configuration.
+const SYSTEM_DIRECTORY: &str = "/etc/dhow";
+
 impl Init {
     fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        let path = self.dir.join(FILE_NAME);
-        let text = config::write_commented(&self.id.to_string(), &self.dir);
-        write_new(&path, &text, self.force).map_err(|error| {
+        // The file may hold the administration's token. That of the service is read by its user, whose group the directory has.
+        let (directory, layout, mode) = match self.system {
+            true => (Path::new(SYSTEM_DIRECTORY), Layout::System, 0o640),
+            false => (self.dir.as_path(), Layout::Beside, 0o600),
+        };
+        let path = directory.join(FILE_NAME);
+        let text = config::write_commented(&self.id.to_string(), directory, layout);
+        write_new(&path, &text, self.force, mode).map_err(|error| {
             let failure = Failure::refused(format!("cannot write {}: {error}", path.display()));
-            if error.kind() == io::ErrorKind::AlreadyExists {
-                failure.with_hint("--force overwrites it")
-            } else {
-                failure
+            match error.kind() {
+                io::ErrorKind::AlreadyExists => failure.with_hint("--force overwrites it"),
+                io::ErrorKind::PermissionDenied => {
+                    failure.with_hint("choose another directory with --dir, or use sudo")
+                }
+                _ => failure,
             }
         })?;
+        let start = match self.system {
+            true => "sudo systemctl enable --now dhow".to_owned(),
+            false => format!("dhow node run --config {}", path.display()),
+        };
         match common.form() {
             Form::Json => output::json(
                 &serde_json::json!({"config": path.display().to_string(), "node": self.id.to_string()}),
             )?,
-            Form::Text => output::talk(&format!(
-                "wrote {0}\nedit it, then: dhow node run --config {0}",
-                path.display()
-            )),
+            Form::Text => {
+                output::talk(&format!("wrote {}\nedit it, then: {start}", path.display()))
+            }
         }
         Ok(Ending::Done)
     }
 }
 
-fn write_new(path: &Path, text: &str, force: bool) -> io::Result<()> {
+fn write_new(path: &Path, text: &str, force: bool, mode: u32) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
     let mut options = OpenOptions::new();
-    // The file may hold the administration's token.
-    options.write(true).mode(0o600);
+    options.write(true).mode(mode);
     if force {
         options.create(true).truncate(true)
     } else {
@@ -104,10 +123,21 @@ pub struct Config {
     /// The configuration
     #[arg(value_name = "FILE", default_value = FILE_NAME)]
     config: PathBuf,
+    /// Show instead what a running node's own configuration says and the node has not taken up, and what was changed at run time
+    #[arg(long, conflicts_with = "config")]
+    diff: bool,
 }
 
 impl Config {
     fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        if self.diff {
+            let answer = Admin::of(common.node.as_ref())?.read("/v1/config/difference")?;
+            match common.form() {
+                Form::Json => output::json(&answer)?,
+                Form::Text => print_differences(&answer)?,
+            }
+            return Ok(Ending::Done);
+        }
         let text = NodeFile::text(&self.config).map_err(unread)?;
         let file = NodeFile::parse(&text, &self.config).map_err(unread)?;
         file.check_named_files(&text, &self.config)
@@ -123,7 +153,7 @@ impl Config {
 }
 
 /// A configuration that is none.
-fn unread(error: FileError) -> Failure {
+pub fn unread(error: FileError) -> Failure {
     let failure = Failure::usage(format!("cannot read the configuration: {error}"));
     match error.hint {
         Some(hint) => failure.with_hint(hint),
@@ -133,7 +163,7 @@ fn unread(error: FileError) -> Failure {
 
 /// Run a node in the foreground
 ///
-/// The first line on stdout says that the node is ready, as JSON; nothing follows it. SIGTERM, SIGHUP and Ctrl-C end the node in order: they finish transfers in progress for at most 5 s.
+/// The first line on stdout says that the node is ready, as JSON; nothing follows it. SIGTERM and Ctrl-C end the node in order: they finish transfers in progress for at most 5 s; so does the loss of its terminal. SIGHUP has it read its configuration again, as `dhow reload` does.
 #[derive(Args, Debug)]
 pub struct Run {
     /// The configuration
@@ -142,22 +172,16 @@ pub struct Run {
     /// Write every setting, defaults included, to a file as JSON, as `dhow node config --json` prints them
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// Level of the log on stderr: error, warn, info, debug or trace, also by part
-    #[arg(
-        long,
-        value_name = "FILTER",
-        env = "RUST_LOG",
-        hide_env_values = true,
-        default_value = "info"
-    )]
-    log: String,
+    /// Level of the log on stderr, in place of that of the configuration: error, warn, info, debug or trace, also by part
+    #[arg(long, value_name = "FILTER", env = "RUST_LOG", hide_env_values = true)]
+    log: Option<String>,
     /// Record all that the node is told and does, for `dhow sim replay`; the file must not exist
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Octets of the recording, at most: then it ends, and the node goes on
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size, requires = "record")]
     record_limit: u64,
-    /// Have payloads in the recording too: without, zeros stand for them
+    /// Record payloads too; without it, zeros stand in their place
     #[arg(long, requires = "record")]
     record_payloads: bool,
 }
@@ -168,8 +192,9 @@ impl Run {
         let mut file = NodeFile::parse(&text, &self.config).map_err(unread)?;
         file.check_named_files(&text, &self.config)
             .map_err(unread)?;
+        file.source.start = calendar::now();
         file.node.contacts =
-            NodeFile::contacts(&text, &self.config, calendar::now()).map_err(unread)?;
+            NodeFile::contacts(&text, &self.config, file.source.start).map_err(unread)?;
         if let Some(path) = &self.settings {
             let settings = Effective::of(&text, &file).map_err(unread)?;
             fs::write(path, settings.json().to_string()).map_err(|error| {
@@ -177,7 +202,11 @@ impl Run {
             })?;
         }
         dhow_daemon::machine::spare_memory(file.memory.octets);
-        logging::init(&self.log)
+        let (filter, filtering) = match &self.log {
+            Some(filter) => (filter, Filtering::Fixed),
+            None => (&file.log, Filtering::ByFile),
+        };
+        logging::init(filter, filtering)
             .map_err(|error| Failure::usage(format!("cannot start logging: {error}")))?;
         // The program that started the node may not care to read that it is ready.
         let ready = |ready: dhow_daemon::Ready| drop(output::line(&ready.json()));

@@ -40,7 +40,7 @@ pub struct Otg {
     /// Protocol that carries the packets
     #[arg(short, long, value_enum, default_value_t = Protocol::Udp)]
     protocol: Protocol,
-    /// When packets leave
+    /// Pattern in which packets leave
     #[arg(short, long, value_enum, default_value_t = Generator::Cbr)]
     generator: Generator,
     #[command(flatten)]
@@ -51,19 +51,19 @@ pub struct Otg {
     pareto: ParetoOptions,
     #[command(flatten)]
     way: Destination,
-    /// Name of the flow, a number [default: drawn by chance]
+    /// Number of the flow [default: random]
     #[arg(long = "flow:id", value_name = "NUMBER")]
     flow: Option<u64>,
-    /// End after so long
+    /// End after this time
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// End after so many packets
+    /// End after this many packets
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Follow a command at a time from the start: --at '30s cbr:rate 1000000'
     #[arg(long, value_name = "TIME COMMAND", value_parser = parse_planned)]
     at: Vec<Planned>,
-    /// From which the lengths of bursts are drawn
+    /// Seed of the random lengths of bursts and pauses
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Say at the end what was sent as figures, a line of JSON each
@@ -183,7 +183,7 @@ struct Destination {
     /// The receiver may be a broadcast address
     #[arg(long = "udp:broadcast", num_args = 0..=1, default_missing_value = "1", value_name = "0|1", value_parser = parse_switch, default_value = "0")]
     broadcast: bool,
-    /// Do not wait for room: what finds none is gone
+    /// Do not wait for room: packets that find none are dropped
     #[arg(long = "udp:nonblock", num_args = 0..=1, default_missing_value = "1", value_name = "0|1", value_parser = parse_switch, default_value = "0")]
     nonblock: bool,
 }
@@ -379,7 +379,7 @@ fn parse_planned(text: &str) -> Result<Planned, String> {
     let (at, command) = text
         .trim()
         .split_once(char::is_whitespace)
-        .ok_or_else(|| format!("'{text}' is no time and command"))?;
+        .ok_or_else(|| format!("'{text}' is not a time and command"))?;
     Ok(Planned {
         at: parse_duration(at)?,
         command: command

@@ -47,10 +47,10 @@ pub struct Otr {
         default_value_t = 3000
     )]
     local_port: u16,
-    /// End after so long
+    /// End after this time
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// End after so many packets
+    /// End after this many packets
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Say at the end what came of each flow as figures, a line of JSON each, and nothing else on stdout
@@ -171,7 +171,7 @@ impl Otr {
                     output::line(&flow_text(name, from, flow))?;
                 }
                 output::line(&format!(
-                    "{} packets in all; {} no packets of a flow; {} dropped since nobody read them in time",
+                    "{} packets in all; {} no packets of a flow; {} dropped because they were not read in time",
                     quantity::thousands(received.tally.packets()),
                     quantity::thousands(received.tally.strangers),
                     dropped.map_or_else(|| "unknown how many".to_owned(), quantity::thousands),

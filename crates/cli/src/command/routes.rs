@@ -37,7 +37,7 @@ impl Routes {
 /// Add or delete a route
 #[derive(Debug, Subcommand)]
 pub enum Route {
-    /// Add a route until the node restarts
+    /// Add a route. It lasts until the node ends, or longer with `dhow reload --save`
     Add {
         /// Endpoint IDs that it serves, a pattern: ipn:4.*
         to: String,
@@ -48,7 +48,7 @@ pub enum Route {
         #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
         priority: i32,
     },
-    /// Delete a route until the node restarts
+    /// Delete a route; after a restart it is there again if the configuration has it
     Del {
         /// Its pattern, as `dhow routes` shows it
         to: String,

@@ -259,7 +259,7 @@ impl Step {
             return output::json(self);
         }
         let time = self.time_dtn_ms.map_or_else(
-            || "time not told".to_owned(),
+            || "time not reported".to_owned(),
             |time| calendar::utc(DtnTime::from_millis(time)),
         );
         let after = self

@@ -9,7 +9,7 @@ use crate::failure::{Ending, Failure};
 use crate::output::{self, Form};
 use crate::quantity;
 
-/// Explain why a bundle, or what is for an endpoint, waits
+/// Explain why a bundle waits, or the bundles for an endpoint
 ///
 /// Says each cause with what would change it: no route; each next hop with its link, its last error, the next attempt and the next planned contact; a neighbour that refused it; a rest; fragments that are missing; an application that does not take it. An endpoint may be asked about before anything is sent to it.
 #[derive(Args, Debug)]
@@ -50,7 +50,8 @@ impl Sentence {
     }
 }
 
-fn told(answer: &Value) -> String {
+/// The causes as sentences, each with what would change it.
+pub fn told(answer: &Value) -> String {
     let destination = text(answer, "destination");
     let waiting = number(answer, "waiting").unwrap_or(0);
     let mut lines = match answer.get("bundle").filter(|bundle| !bundle.is_null()) {
@@ -88,7 +89,7 @@ fn sentences(cause: &Value, destination: &str) -> Vec<Sentence> {
         "no_neighbour" => one(Sentence::of("no neighbour has a session")
             .with_hint("it is offered as soon as one has")),
         "not_chosen" => one(Sentence::of(format!(
-            "the router gives it to none of {} neighbours now: they have had it, or are no better",
+            "the router gives it to none of {} neighbours now: they have had it, or are not better",
             number(cause, "neighbours").unwrap_or(0)
         ))),
         "awaiting_router" => one(Sentence::of("the program that decides has not answered")
@@ -205,8 +206,10 @@ fn absent(hop: &Value, name: &str) -> Sentence {
             if let Some(ms) = number(link, "retry_in_ms") {
                 let failures = number(link, "failures").unwrap_or(0);
                 says.push_str(&format!(", dialled again in {}", quantity::span(ms)));
-                if failures > 0 {
-                    says.push_str(&format!(" ({failures} attempts failed)"));
+                match failures {
+                    0 => {}
+                    1 => says.push_str(" (1 attempt failed)"),
+                    _ => says.push_str(&format!(" ({failures} attempts failed)")),
                 }
             }
         }

@@ -158,11 +158,6 @@ impl Node {
         self.end(rustix::process::Signal::TERM)
     }
 
-    /// SIGHUP; otherwise as with [`Self::terminate`].
-    pub fn hang_up(self) -> Option<i32> {
-        self.end(rustix::process::Signal::HUP)
-    }
-
     fn end(self, signal: rustix::process::Signal) -> Option<i32> {
         let code = self.process.end(signal);
         assert_eq!(self.lines.next(), None, "nothing follows the ready line");

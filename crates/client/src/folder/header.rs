@@ -92,7 +92,7 @@ pub struct FileHead {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HeaderRefusal {
     /// The payload begins otherwise.
-    #[error("the payload is no file of an outbox")]
+    #[error("the payload is not a file of an outbox")]
     NoHeader,
     /// Another version of the format.
     #[error("the header has version {0}, and {VERSION} is known")]

@@ -139,6 +139,7 @@ impl<S: Read + Write> Server<S> {
                 destination: send.destination,
                 report_to: send.report_to.unwrap_or(EndpointId::Null),
                 flags: send.flags,
+                priority: send.priority.unwrap_or_default(),
                 lifetime_ms: send.lifetime_ms,
                 payload_octets: payload.len() as u64,
             };

@@ -5,8 +5,11 @@ use dhow_node::Node;
 use dhow_node::driver::{OperatorCommand, OperatorRefusal};
 use tokio::sync::{mpsc, oneshot};
 
+use super::refusal::Refusal;
 use crate::core::{Core, Outcome};
 use crate::counts::DriverCounts;
+use crate::export::source::Cursor;
+use crate::reload::taking_up::{Plan, Switchboard};
 use crate::streams::dial::DialTable;
 
 /// Questions that may wait for the node at a time; whoever asks more waits.
@@ -20,6 +23,8 @@ enum Ask {
     Look(Look),
     Operate(OperatorCommand, oneshot::Sender<Outcome>),
     AddLink(NewLink, oneshot::Sender<Outcome>),
+    Export(Cursor, oneshot::Sender<(Vec<u8>, Option<Cursor>)>),
+    TakeUp(Box<Plan>, oneshot::Sender<Result<Vec<String>, Refusal>>),
 }
 
 /// A link that is to be made.
@@ -90,10 +95,24 @@ impl Asker {
         self.have_done(|answer| Ask::AddLink(link, answer)).await
     }
 
-    async fn have_done(
-        &self,
-        ask: impl FnOnce(oneshot::Sender<Outcome>) -> Ask,
-    ) -> Result<Outcome, Gone> {
+    /// Have another configuration taken up; the addresses at which neighbours are accepted then come back.
+    ///
+    /// # Errors
+    /// When the node is gone.
+    pub async fn take_up(&self, plan: Plan) -> Result<Result<Vec<String>, Refusal>, Gone> {
+        self.have_done(|answer| Ask::TakeUp(Box::new(plan), answer))
+            .await
+    }
+
+    /// The next piece of the store's content, and the place at which it goes on, if it does.
+    ///
+    /// # Errors
+    /// When the node is gone.
+    pub async fn export(&self, cursor: Cursor) -> Result<(Vec<u8>, Option<Cursor>), Gone> {
+        self.have_done(|answer| Ask::Export(cursor, answer)).await
+    }
+
+    async fn have_done<T>(&self, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, Gone> {
         let (answer, answered) = oneshot::channel();
         self.0.send(ask(answer)).await.map_err(|_| Gone)?;
         answered.await.map_err(|_| Gone)
@@ -102,11 +121,22 @@ impl Asker {
 
 impl Asked {
     /// Answers until nobody can ask any more.
-    pub async fn answer(mut self, core: Core, links: DialTable) {
+    pub async fn answer(mut self, switchboard: Switchboard) {
+        let (core, links) = (switchboard.core.clone(), switchboard.dials.clone());
         while let Some(ask) = self.0.recv().await {
             match ask {
                 Ask::Look(look) => core.look(look),
                 Ask::Operate(command, answer) => core.operate(command, answer),
+                Ask::Export(cursor, answer) => {
+                    let mut piece = Vec::new();
+                    let next = core.export(cursor, &mut piece);
+                    // The task that asked may have gone.
+                    let _ = answer.send((piece, next));
+                }
+                Ask::TakeUp(plan, answer) => {
+                    // The task that asked may have gone.
+                    let _ = answer.send(switchboard.take_up(*plan).await);
+                }
                 Ask::AddLink(link, answer) => {
                     let outcome = add_link(&core, &links, link).await;
                     if let Some(outcome) = outcome {
@@ -128,7 +158,7 @@ async fn add_link(core: &Core, links: &DialTable, link: NewLink) -> Option<Outco
         like,
         peer,
     } = link;
-    let template = core.link_named(&like);
+    let template = core.look(|node, _, _| node.link_named(&like));
     if host.is_empty() && template.is_some_and(|like| links.has_address(like)) {
         return Some(Err(OperatorRefusal::NoAddress(like)));
     }

@@ -1,5 +1,7 @@
 //! The node's state for an operator, as JSON; field names are stable and carry their unit.
 
+use std::collections::BTreeMap;
+
 use dhow_bundle::{Instant, Now};
 use dhow_node::Node;
 use dhow_node::api::seam::DeliveryFailureAction;
@@ -26,10 +28,12 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_ms": millis(now.monotonic.since(Instant::START)),
         "dtn_time_ms": now.dtn.is_known().then_some(now.dtn.as_millis()),
-        "listen": facts.listen,
+        "listen": facts.live.read(|facts| facts.listen.clone()),
         "api": facts.api,
         "api_tcp": facts.api_tcp,
         "admin_tcp": facts.admin_tcp,
+        "http": facts.http,
+        "certificate_left_s": facts.certificate_left(),
         "sessions": node.sessions().len(),
         "routers": node.programs().iter().map(program).collect::<Map<_, _>>(),
         "store": {
@@ -38,6 +42,7 @@ pub fn node(node: &Node, now: Now, drivers: DriverCounts, facts: &Facts) -> Valu
             "bundles": bundles,
             "octets": octets,
             "damaged": node.damaged(),
+            "index_octets": node.memory_octets(),
             "quota_bundles": facts.quota_bundles,
             "quota_octets": facts.quota_octets,
             "effective_quota_octets": node.quota_octets(),
@@ -81,6 +86,9 @@ fn counts(counters: &Counters) -> Value {
         "expired": counters.expired,
         "deleted": counters.deleted,
         "refused": counters.refused,
+        "limited_rate": counters.limited_rate,
+        "limited_share": counters.limited_share,
+        "limited_source": counters.limited_source,
         "refused_by_peers": counters.refused_by_peers,
         "untranslatable": counters.untranslatable,
         "reports": counters.reports,
@@ -133,6 +141,7 @@ pub struct LinkStatus {
     peer: Option<String>,
     bundle_versions: Vec<u8>,
     sessions: usize,
+    heard_ago_ms: Option<u64>,
     failures: u32,
     last_error: Option<String>,
 }
@@ -161,8 +170,31 @@ impl LinkStatus {
             peer: view.peer.map(|peer| peer.to_string()),
             bundle_versions: view.bundle_versions.numbers().collect(),
             sessions: view.sessions,
+            heard_ago_ms: view.heard.map(|at| millis(now.monotonic.since(at))),
             failures: view.failures,
             last_error: view.last_error,
+        }
+    }
+}
+
+/// A link with what waits for it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListedLink {
+    #[serde(flatten)]
+    status: LinkStatus,
+    queued: u64,
+}
+
+impl ListedLink {
+    /// Of a view; `waiting` has bundles by the name of their next hop, a link or a node.
+    #[must_use]
+    pub fn of(view: LinkView, now: Now, waiting: &BTreeMap<String, u64>) -> Self {
+        let status = LinkStatus::of(view, now);
+        let named = |name: &String| waiting.get(name).copied().unwrap_or(0);
+        let to_peer = status.peer.as_ref().map_or(0, named);
+        Self {
+            queued: named(&status.name).saturating_add(to_peer),
+            status,
         }
     }
 }
@@ -182,6 +214,7 @@ pub struct SessionStatus {
     octets_sent: u64,
     bundles_received: u64,
     octets_received: u64,
+    limited: u64,
     in_flight: usize,
     arriving: Option<ArrivalStatus>,
     datagrams: Option<DatagramsStatus>,
@@ -244,6 +277,7 @@ impl SessionStatus {
             octets_sent: view.octets_sent,
             bundles_received: view.bundles_received,
             octets_received: view.octets_received,
+            limited: view.limited,
             in_flight: view.in_flight,
             arriving: view.arriving.map(ArrivalStatus::from),
             datagrams: view.datagrams.map(DatagramsStatus::from),
@@ -336,6 +370,7 @@ pub struct DestinationStatus {
     destination: String,
     bundles: u64,
     octets: u64,
+    oldest_ms: u64,
     next_expiry_ms: Option<u64>,
     next_hop: Option<String>,
     routed: bool,
@@ -348,6 +383,7 @@ impl From<DestinationView> for DestinationStatus {
             destination: view.destination.to_string(),
             bundles: view.bundles,
             octets: view.octets,
+            oldest_ms: view.oldest_ms,
             next_expiry_ms: view.next_expiry_ms,
             next_hop: view.next_hop,
             routed: view.is_routed,
@@ -362,6 +398,7 @@ pub struct BundleStatus {
     id: String,
     version: u8,
     custodian: bool,
+    priority: String,
     destination: String,
     octets: u64,
     payload_octets: u64,
@@ -378,6 +415,7 @@ impl From<BundleView> for BundleStatus {
             id: view.id.to_string(),
             version: view.version.number(),
             custodian: view.is_custodian,
+            priority: view.priority.to_string(),
             destination: view.destination.to_string(),
             octets: view.octets,
             payload_octets: view.payload_octets,

@@ -3,9 +3,7 @@
 //! A list may name every bundle of a full store, and whoever asks for it need not read it. So no more than a piece of it is in memory: the
 //! next is asked of the node when the connection has taken the one before.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use axum::http::header;
@@ -13,10 +11,10 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use dhow_bundle::Now;
 use dhow_node::Node;
-use hyper::body::Frame;
 use serde::Serialize;
 
 use super::ask::{Asker, Gone};
+use super::pieces::{Pieces, Rest};
 use super::refusal::Refusal;
 
 /// Octets of a piece, about: an entry more at most. A connection holds two, one of them on its way into the socket.
@@ -63,7 +61,7 @@ impl Piece {
 type Write = dyn Fn(&Node, Now, u64, &mut Piece) -> Option<u64> + Send + Sync;
 
 /// The rest of a list.
-struct Rest {
+struct Left {
     asker: Asker,
     write: Arc<Write>,
     place: u64,
@@ -71,8 +69,7 @@ struct Rest {
     is_begun: bool,
 }
 
-impl Rest {
-    /// The next piece, and what is left then.
+impl Rest for Left {
     async fn next(self) -> Result<(Bytes, Option<Self>), Gone> {
         let (write, place) = (Arc::clone(&self.write), self.place);
         let mut piece = Piece {
@@ -104,7 +101,7 @@ pub async fn list(
     limit: usize,
     write: impl Fn(&Node, Now, u64, &mut Piece) -> Option<u64> + Send + Sync + 'static,
 ) -> Result<Response, Refusal> {
-    let whole = Rest {
+    let whole = Left {
         asker,
         write: Arc::new(write),
         place: 0,
@@ -115,42 +112,7 @@ pub async fn list(
     let octets = Bytes::from([&b"["[..], &octets].concat());
     let body = match rest {
         None => Body::from(octets),
-        Some(rest) => Body::new(Pieces {
-            next: Some(Box::pin(std::future::ready(Ok((octets, Some(rest)))))),
-        }),
+        Some(rest) => Body::new(Pieces::behind(octets, rest)),
     };
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
-}
-
-type Next = Pin<Box<dyn Future<Output = Result<(Bytes, Option<Rest>), Gone>> + Send>>;
-
-/// A body of many pieces.
-struct Pieces {
-    /// Asks when it is first polled, and not before.
-    next: Option<Next>,
-}
-
-impl hyper::body::Body for Pieces {
-    type Data = Bytes;
-    type Error = Gone;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
-        let Some(next) = &mut self.next else {
-            return Poll::Ready(None);
-        };
-        let outcome = ready!(next.as_mut().poll(context));
-        Poll::Ready(Some(match outcome {
-            Ok((octets, rest)) => {
-                self.next = rest.map(|rest| -> Next { Box::pin(rest.next()) });
-                Ok(Frame::data(octets))
-            }
-            Err(gone) => {
-                self.next = None;
-                Err(gone)
-            }
-        }))
-    }
 }

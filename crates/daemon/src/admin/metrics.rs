@@ -17,7 +17,9 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::loads::Loads;
 use super::neighbours::encode_beacons;
+use super::telemetry::encode_telemetry;
 use crate::counts::DriverCounts;
 use crate::storing::Answers;
 
@@ -38,12 +40,13 @@ pub struct Snapshot {
     registrations: usize,
     uptime_s: u64,
     since_received: Option<Duration>,
-    links: Vec<(String, bool)>,
+    links: Vec<(String, bool, Option<Duration>)>,
     /// The time for which nothing was heard of each neighbour that has a session.
     silences: BTreeMap<String, Duration>,
     /// Bundles that wait for each next hop.
     waiting: Vec<(String, u64)>,
     beacons: BeaconCounts,
+    loads: Loads,
 }
 
 impl Snapshot {
@@ -68,10 +71,14 @@ impl Snapshot {
             links: node
                 .links()
                 .into_iter()
-                .map(|link| (link.name, link.state == LinkState::Up))
+                .map(|link| {
+                    let silence = link.heard.map(|at| now.monotonic.since(at));
+                    (link.name, link.state == LinkState::Up, silence)
+                })
                 .collect(),
             silences: silences(node, now),
             waiting: waiting(node),
+            loads: Loads::of(node, now),
         }
     }
 
@@ -79,11 +86,16 @@ impl Snapshot {
     ///
     /// # Errors
     /// Never in practice: writing to a string does not fail.
-    pub fn text(self, store: Option<Answers>) -> Result<String, fmt::Error> {
+    pub fn text(
+        self,
+        store: Option<Answers>,
+        certificate_left: Option<i64>,
+    ) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("dhow");
         registry.register_collector(Box::new(Metrics {
             snapshot: self,
             store,
+            certificate_left,
         }));
         let mut text = String::new();
         encode(&mut text, &registry)?;
@@ -121,6 +133,7 @@ fn waiting(node: &Node) -> Vec<(String, u64)> {
 struct Metrics {
     snapshot: Snapshot,
     store: Option<Answers>,
+    certificate_left: Option<i64>,
 }
 
 impl Collector for Metrics {
@@ -140,6 +153,7 @@ impl Collector for Metrics {
             silences,
             waiting,
             beacons,
+            loads,
         } = &self.snapshot;
         for (name, help, value) in bundle_counters(counters)
             .into_iter()
@@ -192,9 +206,31 @@ impl Collector for Metrics {
             None,
             MetricType::Gauge,
         )?;
-        for (name, up) in links {
+        for (name, up, _) in links {
             let labels = [("link", name.as_str())];
             ConstGauge::new(i64::from(*up)).encode(family.encode_family(&labels)?)?;
+        }
+        let mut family = encoder.encode_descriptor(
+            "link_silence_seconds",
+            "Time since octets last came over a link, also while it is down; nothing before any did",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (name, _, silence) in links {
+            let labels = [("link", name.as_str())];
+            if let Some(silence) = silence {
+                let silence = ConstGauge::new(silence.as_secs_f64());
+                silence.encode(family.encode_family(&labels)?)?;
+            }
+        }
+        if let Some(left) = self.certificate_left {
+            let left = ConstGauge::new(left);
+            left.encode(encoder.encode_descriptor(
+                "certificate_left_seconds",
+                "Time until this node's certificate ends; negative once it has",
+                None,
+                MetricType::Gauge,
+            )?)?;
         }
         let mut family = encoder.encode_descriptor(
             "neighbour_silence_seconds",
@@ -217,6 +253,10 @@ impl Collector for Metrics {
             let bundles = i64::try_from(*bundles).unwrap_or(i64::MAX);
             ConstGauge::new(bundles).encode(family.encode_family(&labels)?)?;
         }
+        if let Some(totals) = &drivers.telemetry {
+            encode_telemetry(&mut encoder, totals)?;
+        }
+        loads.encode(&mut encoder)?;
         let sent = (drivers.beacons_sent, drivers.beacons_unsent);
         encode_beacons(&mut encoder, beacons, sent)?;
         self.store
@@ -227,7 +267,7 @@ impl Collector for Metrics {
 
 type Row = (&'static str, &'static str, u64);
 
-fn bundle_counters(counters: &Counters) -> [Row; 33] {
+fn bundle_counters(counters: &Counters) -> [Row; 36] {
     [
         (
             "bundles_created",
@@ -274,6 +314,21 @@ fn bundle_counters(counters: &Counters) -> [Row; 33] {
             "bundles_refused",
             "Incoming bundles refused",
             counters.refused,
+        ),
+        (
+            "bundles_limited_rate",
+            "Incoming bundles refused since their neighbour brought more than its rate",
+            counters.limited_rate,
+        ),
+        (
+            "bundles_limited_share",
+            "Incoming bundles refused since their neighbour had used up its share of the store",
+            counters.limited_share,
+        ),
+        (
+            "bundles_limited_source",
+            "Incoming bundles refused since their source had used up its share of the store",
+            counters.limited_source,
         ),
         (
             "bundles_refused_by_peers",
@@ -473,7 +528,7 @@ fn datagram_counters(counters: &Counters, drivers: &DriverCounts) -> [Row; 8] {
         ),
         (
             "datagrams_ignored",
-            "Datagrams that came and were not taken: from nobody known where nobody listens, or while the node took none",
+            "Datagrams that came and were not taken: from an unknown address at a port without a listener, or while the node took none",
             drivers.datagrams_ignored,
         ),
         (
@@ -488,7 +543,7 @@ fn datagram_counters(counters: &Counters, drivers: &DriverCounts) -> [Row; 8] {
         ),
         (
             "strangers",
-            "Addresses that sent datagrams and are no link's",
+            "Addresses that sent datagrams and belong to no link",
             drivers.strangers,
         ),
         (
@@ -558,7 +613,7 @@ fn encode_store(encoder: &mut DescriptorEncoder<'_>, store: &Answers) -> Result<
     )
 }
 
-fn counter(
+pub(super) fn counter(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,

@@ -27,11 +27,27 @@ impl Refusal {
         }
     }
 
+    /// A step failed that should not fail.
+    #[must_use]
+    pub fn of_node(what: &str) -> Self {
+        let what = format!("{what} could not be read: the node has failed at it");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, what)
+    }
+
     /// The same with a hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.hint {
+            Some(hint) => write!(f, "{} (hint: {hint})", self.error),
+            None => f.write_str(&self.error),
+        }
     }
 }
 
@@ -62,6 +78,9 @@ impl From<OperatorRefusal> for Refusal {
                 StatusCode::CONFLICT,
                 "restart the node: links that were deleted count, too",
             ),
+            OperatorRefusal::TooManyListeners(_) => {
+                (StatusCode::CONFLICT, "`dhow listen del` closes one")
+            }
             OperatorRefusal::NoPeer(_) => (
                 StatusCode::BAD_REQUEST,
                 "say its node ID, with --peer or as \"peer\"",

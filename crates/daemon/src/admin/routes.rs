@@ -4,32 +4,38 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::Router;
-use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
+use dhow_bundle::Now;
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{NodeId, Now};
 use dhow_node::Node;
-use dhow_node::config::Route;
 use dhow_node::driver::OperatorCommand;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::ask::{Asker, NewLink};
+use super::ask::Asker;
+use super::changing::{
+    add_contact, add_link, add_listener, add_route, change_link, delete_contact, delete_link,
+    delete_listener, delete_route, difference, edits, reload,
+};
 use super::json::{
-    BundleStatus, ContactStatus, DestinationStatus, LinkStatus, RegistrationStatus, RouteStatus,
+    BundleStatus, ContactStatus, DestinationStatus, ListedLink, RegistrationStatus, RouteStatus,
     SessionStatus,
 };
 use super::list::{Piece, list};
+use super::live::{Live, LiveFacts};
 use super::metrics::Snapshot;
 use super::neighbours;
+use super::page::page;
 use super::refusal::Refusal;
 use super::why::Subject;
 use super::{bundle_name, json};
-use crate::config::address::split_address;
+use crate::http::events::{Events, events};
+use crate::http::scope::is_same;
+use crate::reload::keeper::Shared;
 use crate::storing::Answers;
 
 /// Octets of a request's body, at most: the longest is a route.
@@ -44,14 +50,16 @@ const DESTINATIONS_AT_ONCE: usize = 512;
 /// Facts from the configuration that the node does not know.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Addresses on which neighbours are accepted.
-    pub listen: Vec<String>,
+    /// Those that change while the node runs.
+    pub live: Live,
     /// The application interface.
     pub api: String,
     /// TCP addresses of the application interface.
     pub api_tcp: Vec<String>,
     /// TCP addresses of the operator's interface.
     pub admin_tcp: Vec<String>,
+    /// Addresses of HTTP for applications.
+    pub http: Vec<String>,
     /// The store's directory.
     pub store_path: String,
     /// `sync`, `os` or `memory`.
@@ -60,6 +68,13 @@ pub struct Facts {
     pub quota_bundles: u64,
     /// Most octets.
     pub quota_octets: u64,
+}
+
+impl Facts {
+    /// The time until this node's certificate ends, in seconds: negative once it has; `None` without one.
+    pub(super) fn certificate_left(&self) -> Option<i64> {
+        self.live.read(LiveFacts::certificate_left)
+    }
 }
 
 /// State that every request can reach.
@@ -71,10 +86,24 @@ pub struct Office {
     pub facts: Arc<Facts>,
     /// The store's counts, where a store runs.
     pub store: Option<Answers>,
+    /// Events of the node.
+    pub events: Events,
+    /// The keeper of the node's configuration.
+    pub keeper: Shared,
 }
 
-/// All resources; with a token, only for those who send it.
-pub fn router(office: Office, token: Option<String>) -> Router {
+/// The users of the resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callers {
+    /// Whoever can connect.
+    All,
+    /// Those who send the token of operators.
+    WithToken,
+}
+
+/// All resources.
+pub fn router(office: Office, callers: Callers) -> Router {
+    let live = office.facts.live.clone();
     let router = Router::new()
         .route("/v1/node", get(node))
         .route("/v1/links", get(links).post(add_link))
@@ -85,13 +114,23 @@ pub fn router(office: Office, token: Option<String>) -> Router {
             "/v1/routes",
             get(routes).post(add_route).delete(delete_route),
         )
-        .route("/v1/contacts", get(contacts))
+        .route(
+            "/v1/contacts",
+            get(contacts).post(add_contact).delete(delete_contact),
+        )
+        .route("/v1/listeners", post(add_listener))
+        .route("/v1/listeners/{address}", delete(delete_listener))
+        .route("/v1/store/export", post(super::exporting::export))
+        .route("/v1/reload", post(reload))
+        .route("/v1/config/difference", get(difference))
+        .route("/v1/config/edits", get(edits))
         .route("/v1/neighbours", get(neighbours))
         .route("/v1/registrations", get(registrations))
         .route("/v1/destinations", get(destinations))
         .route("/v1/bundles", get(bundles))
         .route("/v1/bundles/{*id}", delete(drop_bundle))
         .route("/v1/why/{*subject}", get(why))
+        .route("/v1/events", get(tell_events))
         .route("/metrics", get(metrics))
         .fallback(async || Refusal::new(StatusCode::NOT_FOUND, "there is no such resource"))
         .method_not_allowed_fallback(async || {
@@ -102,21 +141,24 @@ pub fn router(office: Office, token: Option<String>) -> Router {
         })
         .layer(DefaultBodyLimit::max(BODY_OCTETS_MAX))
         .with_state(office);
-    match token {
-        Some(token) => router.layer(middleware::from_fn_with_state(
-            Arc::<str>::from(token),
-            check_token,
-        )),
-        None => router,
-    }
+    let router = match callers {
+        Callers::WithToken => router.layer(middleware::from_fn_with_state(live, check_token)),
+        Callers::All => router,
+    };
+    router.merge(page())
 }
 
-async fn check_token(State(token): State<Arc<str>>, request: Request, next: Next) -> Response {
+async fn tell_events(State(office): State<Office>) -> Response {
+    events(&office.events)
+}
+
+async fn check_token(State(live): State<Live>, request: Request, next: Next) -> Response {
     let given = request
         .headers()
         .get(header::AUTHORIZATION)
         .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-    if given.is_some_and(|given| is_same(given, token.as_bytes())) {
+    let is_token = |given| live.read(|facts| is_same(given, facts.admin_token.as_bytes()));
+    if given.is_some_and(is_token) {
         return next.run(request).await;
     }
     Refusal::new(
@@ -125,12 +167,6 @@ async fn check_token(State(token): State<Arc<str>>, request: Request, next: Next
     )
     .with_hint("send \"Authorization: Bearer TOKEN\" with the token of [admin]")
     .into_response()
-}
-
-/// Compares in a time that does not depend on where the first difference is.
-fn is_same(given: &[u8], token: &[u8]) -> bool {
-    let differences = given.iter().zip(token).fold(0, |sum, (a, b)| sum | (a ^ b));
-    given.len() == token.len() && differences == 0
 }
 
 async fn node(State(office): State<Office>) -> Result<Json<Value>, Refusal> {
@@ -151,8 +187,12 @@ fn from<T>(place: u64, entries: Vec<T>) -> impl Iterator<Item = (u64, T)> {
 
 async fn links(State(office): State<Office>) -> Result<Response, Refusal> {
     let write = |node: &Node, now: Now, place: u64, piece: &mut Piece| {
+        let waiting = node.waiting().into_iter();
+        let waiting = waiting
+            .filter_map(|it| Some((it.next_hop?, it.bundles)))
+            .collect();
         let links = from(place, node.links());
-        piece.fill(links.map(|(number, link)| (number, LinkStatus::of(link, now))))
+        piece.fill(links.map(|(number, link)| (number, ListedLink::of(link, now, &waiting))))
     };
     list(office.asker, usize::MAX, write).await
 }
@@ -240,164 +280,6 @@ async fn bundles(
     list(office.asker, limit, write).await
 }
 
-async fn change_link(
-    State(office): State<Office>,
-    Path((name, direction)): Path<(String, String)>,
-) -> Result<Json<Value>, Refusal> {
-    let command = match direction.as_str() {
-        "up" => OperatorCommand::LinkUp(name.clone()),
-        "down" => OperatorCommand::LinkDown(name.clone()),
-        _ => {
-            return Err(Refusal::new(
-                StatusCode::NOT_FOUND,
-                format!("a link goes up or down, not '{direction}'"),
-            ));
-        }
-    };
-    office.asker.operate(command).await??;
-    Ok(Json(json!({ "link": name, "direction": direction })))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LinkBody {
-    name: String,
-    #[serde(default)]
-    address: Option<String>,
-    like: String,
-    #[serde(default)]
-    peer: Option<String>,
-}
-
-/// Characters of the name of a link that is added, at most.
-const LINK_NAME_MAX: usize = 64;
-
-impl LinkBody {
-    fn read(&self) -> Result<NewLink, Refusal> {
-        let bad = |why: String, hint: &'static str| {
-            Refusal::new(StatusCode::BAD_REQUEST, why).with_hint(hint)
-        };
-        let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let is_name = (1..=LINK_NAME_MAX).contains(&self.name.len());
-        if !is_name || !self.name.chars().all(named) {
-            let why = format!("'{}' cannot be the name of a link", self.name);
-            return Err(bad(
-                why,
-                "1 to 64 letters, digits, '-', '_' and '.', as \"gamma\"",
-            ));
-        }
-        let place = match &self.address {
-            Some(address) => split_address(address).ok_or_else(|| {
-                let hint = "addresses look like host:4556 or [2001:db8::1]:4556";
-                bad(format!("'{address}' is no address"), hint)
-            })?,
-            // Some links have none.
-            None => (String::new(), 0),
-        };
-        let (host, port) = place;
-        let peer = self.peer.as_ref().map(|text| {
-            let why = || format!("'{text}' is no node ID");
-            let hint = "node IDs look like ipn:4.0 or dtn://delta/";
-            text.parse::<NodeId>().map_err(|_| bad(why(), hint))
-        });
-        Ok(NewLink {
-            name: self.name.clone(),
-            host,
-            port,
-            like: self.like.clone(),
-            peer: peer.transpose()?,
-        })
-    }
-}
-
-async fn add_link(State(office): State<Office>, body: Body) -> Result<Json<Value>, Refusal> {
-    let body = body.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
-    let body: LinkBody = serde_json::from_slice(&body).map_err(|error| {
-        Refusal::new(
-            StatusCode::BAD_REQUEST,
-            format!("the body is no link: {error}"),
-        )
-        .with_hint(r#"for example: {"name": "gamma", "address": "10.0.0.3:4556", "like": "beta"}"#)
-    })?;
-    office.asker.add_link(body.read()?).await??;
-    let LinkBody {
-        name,
-        address,
-        like,
-        peer,
-    } = body;
-    Ok(Json(
-        json!({ "link": name, "address": address, "like": like, "peer": peer }),
-    ))
-}
-
-async fn delete_link(
-    State(office): State<Office>,
-    Path(name): Path<String>,
-) -> Result<Json<Value>, Refusal> {
-    let command = OperatorCommand::LinkDelete(name.clone());
-    office.asker.operate(command).await??;
-    Ok(Json(json!({ "link": name })))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RouteBody {
-    to: String,
-    via: String,
-    #[serde(default)]
-    priority: i32,
-}
-
-impl RouteBody {
-    fn read(
-        body: Result<Bytes, axum::extract::rejection::BytesRejection>,
-    ) -> Result<Self, Refusal> {
-        let body = body.map_err(|error| Refusal::new(error.status(), error.body_text()))?;
-        serde_json::from_slice(&body).map_err(|error| {
-            Refusal::new(
-                StatusCode::BAD_REQUEST,
-                format!("the body is no route: {error}"),
-            )
-            .with_hint(r#"for example: {"to": "ipn:4.*", "via": "gamma", "priority": 0}"#)
-        })
-    }
-
-    fn answer(&self) -> Json<Value> {
-        Json(json!({ "to": self.to, "via": self.via, "priority": self.priority }))
-    }
-}
-
-type Body = Result<Bytes, axum::extract::rejection::BytesRejection>;
-
-async fn add_route(State(office): State<Office>, body: Body) -> Result<Json<Value>, Refusal> {
-    let body = RouteBody::read(body)?;
-    let answer = body.answer();
-    let route = Route {
-        to: body.to,
-        via: body.via,
-        priority: body.priority,
-    };
-    office
-        .asker
-        .operate(OperatorCommand::RouteAdd(route))
-        .await??;
-    Ok(answer)
-}
-
-async fn delete_route(State(office): State<Office>, body: Body) -> Result<Json<Value>, Refusal> {
-    let body = RouteBody::read(body)?;
-    let answer = json!({ "to": body.to, "via": body.via });
-    office
-        .asker
-        .operate(OperatorCommand::RouteDelete {
-            to: body.to,
-            via: body.via,
-        })
-        .await??;
-    Ok(Json(answer))
-}
-
 async fn drop_bundle(
     State(office): State<Office>,
     Path(id): Path<String>,
@@ -436,7 +318,7 @@ async fn why(
 async fn metrics(State(office): State<Office>) -> Result<Response, Refusal> {
     let snapshot = office.asker.look(Snapshot::of).await?;
     let text = snapshot
-        .text(office.store)
+        .text(office.store, office.facts.certificate_left())
         .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())

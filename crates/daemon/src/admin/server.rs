@@ -1,4 +1,4 @@
-//! The thread that serves operators.
+//! The thread that serves operators, and applications over HTTP.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
 
 use super::callers::{Caller, Callers};
+use super::rights::{Gate, limited};
 use super::unread::ReadInTime;
 use crate::pace::Pace;
 
@@ -36,8 +37,23 @@ const SHORTAGE_WAIT: Duration = Duration::from_millis(200);
 pub struct Sockets {
     /// The admin socket.
     pub unix: std::os::unix::net::UnixListener,
+    /// Who may do what there.
+    pub gate: Gate,
     /// TCP, where the configuration has it.
     pub tcp: Vec<std::net::TcpListener>,
+    /// HTTP for applications, where the configuration has it.
+    pub http: Vec<std::net::TcpListener>,
+}
+
+/// The resources of each kind of socket.
+#[derive(Debug)]
+pub struct Routers {
+    /// Of the admin socket.
+    pub open: Router,
+    /// Of operators over TCP.
+    pub guarded: Router,
+    /// Of applications.
+    pub applications: Router,
 }
 
 /// The thread; it ends when this value is dropped.
@@ -48,16 +64,11 @@ pub struct AdminThread {
 }
 
 impl AdminThread {
-    /// Serve operators: `open` on the admin socket, `guarded` on TCP, so many at a time.
+    /// Serve operators, so many at a time, and as many applications.
     ///
     /// # Errors
     /// When the system makes no thread or no runtime.
-    pub fn start(
-        sockets: Sockets,
-        open: Router,
-        guarded: Router,
-        places: usize,
-    ) -> io::Result<Self> {
+    pub fn start(sockets: Sockets, routers: Routers, places: usize) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -66,7 +77,7 @@ impl AdminThread {
             .name("admin".to_owned())
             .spawn(move || {
                 let served = tokio::task::LocalSet::new()
-                    .block_on(&runtime, serve(sockets, open, guarded, places, stopped));
+                    .block_on(&runtime, serve(sockets, routers, places, stopped));
                 if let Err(error) = served {
                     tracing::error!("the operator's interface does not work: {error}");
                 }
@@ -91,48 +102,62 @@ impl Drop for AdminThread {
 
 async fn serve(
     sockets: Sockets,
-    open: Router,
-    guarded: Router,
+    routers: Routers,
     places: usize,
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
+    let Routers {
+        open,
+        guarded,
+        applications,
+    } = routers;
     // Connections over TCP take no places of the admin socket.
     let (on_socket, on_tcp) = match sockets.tcp.is_empty() {
         true => (places, 0),
         false => (places - places / 2, places / 2),
     };
     let unix = UnixListener::from_std(sockets.unix)?;
+    let gate = sockets.gate;
     let accept = async move || {
         let (stream, _) = unix.accept().await?;
-        Ok((stream, IpAddr::from(Ipv4Addr::UNSPECIFIED)))
+        let router = limited(open.clone(), gate.rights(&stream));
+        Ok((stream, IpAddr::from(Ipv4Addr::UNSPECIFIED), router))
     };
-    tokio::task::spawn_local(receive(accept, open, Callers::new(on_socket)));
-    let callers = Callers::new(on_tcp);
-    for listener in sockets.tcp {
-        let listener = TcpListener::from_std(listener)?;
-        let accept = async move || {
-            let (stream, address) = listener.accept().await?;
-            Ok((stream, address.ip()))
-        };
-        tokio::task::spawn_local(receive(accept, guarded.clone(), callers.clone()));
-    }
+    tokio::task::spawn_local(receive(accept, Callers::new(on_socket)));
+    receive_all(sockets.tcp, &guarded, &Callers::new(on_tcp))?;
+    receive_all(sockets.http, &applications, &Callers::new(places))?;
     // The sender says nothing: it is dropped.
     let _ = stopped.await;
     Ok(())
 }
 
+/// Accept connections at each of some TCP listeners.
+fn receive_all(
+    listeners: Vec<std::net::TcpListener>,
+    router: &Router,
+    callers: &Callers,
+) -> io::Result<()> {
+    for listener in listeners {
+        let listener = TcpListener::from_std(listener)?;
+        let router = router.clone();
+        let accept = async move || {
+            let (stream, address) = listener.accept().await?;
+            Ok((stream, address.ip(), router.clone()))
+        };
+        tokio::task::spawn_local(receive(accept, callers.clone()));
+    }
+    Ok(())
+}
+
 /// Accept connections for as long as the thread runs. If there is no place, one gives way that has not shown that it may ask, or
 /// the new one waits for a while.
-async fn receive<S>(
-    accept: impl AsyncFn() -> io::Result<(S, IpAddr)>,
-    router: Router,
-    callers: Callers,
-) where
+async fn receive<S>(accept: impl AsyncFn() -> io::Result<(S, IpAddr, Router)>, callers: Callers)
+where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let mut shortage = Pace::default();
     loop {
-        let (stream, address) = match accept().await {
+        let (stream, address, router) = match accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 if let Some(more) = shortage.say(callers.now()) {
@@ -145,7 +170,6 @@ async fn receive<S>(
         let Some(caller) = callers.admit(address).await else {
             continue;
         };
-        let router = router.clone();
         tokio::task::spawn_local(async move {
             tokio::select! {
                 () = converse(stream, router, &caller) => {}
@@ -165,7 +189,8 @@ where
         caller.may_ask(true);
         let answer = router.call(request).await;
         if let Ok(answer) = &answer {
-            caller.may_ask(answer.status() != StatusCode::UNAUTHORIZED);
+            let refused = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
+            caller.may_ask(!refused.contains(&answer.status()));
         }
         answer
     });

@@ -1,12 +1,20 @@
 //! Addresses as people write them: host and port.
 
 /// TCP port of TCPCL where an address names none (RFC 9174 8.1).
-const TCPCL_PORT: u16 = 4556;
+pub(super) const TCPCL_PORT: u16 = 4556;
+
+/// UDP port of LTP where an address names none (RFC 5326 10.2).
+pub(super) const LTP_PORT: u16 = 1113;
 
 /// Host and port of `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address; an IPv6 address may
 /// name its interface (`fe80::1%eth0`).
 #[must_use]
 pub fn split_address(text: &str) -> Option<(String, u16)> {
+    split_address_or(text, TCPCL_PORT)
+}
+
+/// The same, with another port where the text names none.
+pub(super) fn split_address_or(text: &str, usual: u16) -> Option<(String, u16)> {
     let is_v6 = |host: &str| {
         host.split('%')
             .next()
@@ -34,7 +42,7 @@ pub fn split_address(text: &str) -> Option<(String, u16)> {
     }
     let port = match port {
         Some(port) => port.parse().ok()?,
-        None => TCPCL_PORT,
+        None => usual,
     };
     Some((host.to_owned(), port))
 }

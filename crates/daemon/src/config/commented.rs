@@ -17,10 +17,30 @@ const LIVE: &[(&str, &str)] = &[
     ("api", "socket"),
 ];
 
+/// Where a node of a node file keeps its store and has its sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Beside the node file.
+    Beside,
+    /// Where a service of the system has them: `/var/lib/dhow`, `/run/dhow`.
+    System,
+}
+
+impl Layout {
+    /// What stands in place of a key's example, if anything.
+    fn value(self, section: &str, key: &str) -> Option<&'static str> {
+        match (self, section, key) {
+            (Self::System, "store", "path") => Some("\"/var/lib/dhow\""),
+            (Self::System, "api", "socket") => Some("\"/run/dhow/dhow.sock\""),
+            _ => None,
+        }
+    }
+}
+
 /// The text of a node file for `node_id` that works as it is, with every other key as a comment that
 /// may be uncommented; `dir` is where the file will lie.
 #[must_use]
-pub fn write_commented(node_id: &str, dir: &Path) -> String {
+pub fn write_commented(node_id: &str, dir: &Path, layout: Layout) -> String {
     let mut out = String::new();
     out.push_str("## The node file of a Dhow node. Run it with:\n");
     let _ = writeln!(
@@ -34,12 +54,12 @@ pub fn write_commented(node_id: &str, dir: &Path) -> String {
          ## Relative paths start at this file.\n",
     );
     for section in SECTIONS {
-        write_section(&mut out, section, node_id);
+        write_section(&mut out, section, node_id, layout);
     }
     out
 }
 
-fn write_section(out: &mut String, section: &Section, node_id: &str) {
+fn write_section(out: &mut String, section: &Section, node_id: &str, layout: Layout) {
     out.push('\n');
     let live = LIVE.iter().any(|(name, _)| *name == section.name);
     if section.occurs != Occurs::Top {
@@ -51,7 +71,8 @@ fn write_section(out: &mut String, section: &Section, node_id: &str) {
         let value = if (section.name, key.name) == ("node", "id") {
             format!("\"{}\"", node_id.escape_default())
         } else {
-            key.example.to_owned()
+            let value = layout.value(section.name, key.name);
+            value.unwrap_or(key.example).to_owned()
         };
         write_key(out, key, &value, live);
     }
@@ -113,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_commented_file_is_a_node_file() {
-        let text = write_commented("ipn:2.0", Path::new("beta"));
+        let text = write_commented("ipn:2.0", Path::new("beta"), Layout::Beside);
         let file = NodeFile::parse(&text, Path::new("beta/node.toml")).unwrap();
         assert_eq!(file.node.node_ids, ["ipn:2.0".parse().unwrap()]);
         assert_eq!(file.api_socket, Path::new("beta/dhow.sock"));
@@ -124,12 +145,31 @@ mod tests {
     }
 
     #[test]
+    fn the_file_of_a_service_has_its_store_and_sockets_where_the_system_keeps_them() {
+        let text = write_commented("ipn:2.0", Path::new("/etc/dhow"), Layout::System);
+        let file = NodeFile::parse(&text, Path::new("/etc/dhow/node.toml")).unwrap();
+        assert_eq!(file.store.path, Path::new("/var/lib/dhow"));
+        assert_eq!(file.api_socket, Path::new("/run/dhow/dhow.sock"));
+    }
+
+    #[test]
     fn the_commented_file_is_a_node_file_with_every_example_uncommented() {
-        let text = uncommented(&write_commented("dtn://beta/", Path::new("beta")));
+        let text = uncommented(&write_commented(
+            "dtn://beta/",
+            Path::new("beta"),
+            Layout::Beside,
+        ));
         // The link is one over TCP, and the router one of the node itself.
         let of_others = [
             "mtu =",
             "rate =",
+            "engine =",
+            "remote_engine =",
+            "red =",
+            "light_time =",
+            "largest_block =",
+            "blocks =",
+            "aggregate =",
             "on_sent =",
             "dialect =",
             "custody =",
@@ -147,7 +187,8 @@ mod tests {
                 && ["program =", "copies =", "acknowledgments ="]
                     .iter()
                     .any(|key| line.starts_with(key));
-            if !is_of_one_router && (section != "[[link]]" || !is_of_others(line)) {
+            let is_lacking = section == "[telemetry]" && !cfg!(feature = "otlp");
+            if !is_of_one_router && !is_lacking && (section != "[[link]]" || !is_of_others(line)) {
                 without = without + line + "\n";
             }
         }
@@ -162,7 +203,7 @@ mod tests {
 
     #[test]
     fn the_commented_file_shows_every_key_and_its_default() {
-        let text = write_commented("ipn:2.0", Path::new("beta"));
+        let text = write_commented("ipn:2.0", Path::new("beta"), Layout::Beside);
         assert!(text.lines().all(|line| line.len() <= 100));
         let text = text.replace("\n## ", " ");
         for section in SECTIONS {

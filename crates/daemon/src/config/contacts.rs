@@ -46,7 +46,7 @@ pub(super) const CONTACT: Section = Section {
             "rate",
             Kind::Rate,
             "\"1Mbit\"",
-            "What the one node can send to the other, octets a second, written in bits.",
+            "Rate from the one node to the other: bits a second.",
         ),
         with_default(
             "light_time",
@@ -67,7 +67,7 @@ pub(super) const CONTACT_PLAN: Section = Section {
             "file",
             Kind::Path,
             "\"contacts.ionrc\"",
-            "The plan: of ION (lines of ionadmin), HDTN (JSON) or The ONE (a connectivity trace).",
+            "The plan: of ION (lines of ionadmin), HDTN (JSON) or The ONE (a connectivity trace), or a table of two nodes, a beginning and an end in each line.",
         ),
         key(
             "format",
@@ -249,7 +249,7 @@ fn read_plan(
     let format = entries.text("format").and_then(Format::named);
     let format = format.unwrap_or_else(|| Format::of(&text));
     let plan = Plan::read(&path, &text, Some(format), PLAN_SPAN)?;
-    let plan = match format == Format::One && plan.counts_from_0() {
+    let plan = match matches!(format, Format::One | Format::Table) && plan.counts_from_0() {
         true => plan.counted_from_1(),
         false => plan,
     };
@@ -458,7 +458,7 @@ mod tests {
             (
                 &contact("tomorrow", "+9s", ""),
                 "",
-                "node.toml:6: 'tomorrow' is no time",
+                "node.toml:6: 'tomorrow' is not a time",
             ),
             (
                 &contact("+1s", "+9s", "light_time = \"400d\"\n"),
@@ -468,7 +468,7 @@ mod tests {
             (
                 &contact("+1s", "+9s", "").replace("dtn://two/", "two"),
                 "",
-                "node.toml:5: 'two' is no node ID",
+                "node.toml:5: 'two' is not a node ID",
             ),
             (
                 &contact("+1s", "+9s", "").replace("dtn://two/", "ipn:1.0"),
@@ -518,7 +518,7 @@ mod tests {
             (
                 &format!("{PLAN}start = \"soon\"\n"),
                 "",
-                "node.toml:5: 'soon' is no time",
+                "node.toml:5: 'soon' is not a time",
             ),
             (
                 "[[contact_plan]]\nfile = \"nowhere\"\n",

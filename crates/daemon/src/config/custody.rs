@@ -30,7 +30,7 @@ pub(super) const SECTION: Section = Section {
             "delay",
             Kind::Duration,
             "\"15s\"",
-            "How long an aggregate signal waits for other bundles to tell of.",
+            "Time for which an aggregate signal waits for others, to travel with them.",
         ),
         with_default(
             "retry",

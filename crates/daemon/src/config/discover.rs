@@ -215,7 +215,7 @@ fn read_destinations(
         let parsed = parsed.filter(|it| it.port() != 0 && !it.ip().is_unspecified());
         parsed.ok_or_else(|| {
             document
-                .fault(line, format!("'{text}' is no address of beacons"))
+                .fault(line, format!("'{text}' is not an address of beacons"))
                 .with_hint("addresses look like \"224.0.0.142:4551\" or \"[ff02::142]:4551\"")
         })
     };

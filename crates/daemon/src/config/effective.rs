@@ -14,10 +14,15 @@ use super::file::{NodeFile, default_segment_octets};
 use super::protocol::{meaningless, written_rate};
 use super::schema::SECTIONS;
 use crate::machine;
-use dhow_bundle::protocol::Protocol;
+use dhow_bundle::NodeId;
+use dhow_bundle::protocol::{Aggregation, Protocol, RedPart};
 
 /// Keys whose values are for whoever has the file alone.
-const SECRETS: [(&str, &str); 2] = [("admin", "token"), ("measure", "token")];
+const SECRETS: [(&str, &str); 3] = [
+    ("admin", "token"),
+    ("measure", "token"),
+    ("token", "secret"),
+];
 
 /// Stands for a secret.
 const NOT_SHOWN: &str = "(not shown)";
@@ -93,6 +98,27 @@ impl Effective {
             if let Protocol::Udp(policy) = link.protocol {
                 self.put("link", number, "mtu", policy.mtu_octets);
                 self.put("link", number, "rate", written_rate(policy.octets_per_s));
+            }
+            if let Protocol::Ltp(policy) = link.protocol {
+                self.put("link", number, "mtu", policy.mtu_octets);
+                self.put("link", number, "rate", written_rate(policy.octets_per_s));
+                self.put("link", number, "largest_block", policy.block_octets);
+                self.put("link", number, "blocks", policy.blocks);
+                let aggregate = policy.aggregation == Aggregation::Shared;
+                self.put("link", number, "aggregate", aggregate);
+                let light_time = format!("{}ms", policy.light_time_ms);
+                self.put("link", number, "light_time", light_time);
+                let red = match policy.red {
+                    RedPart::All => "all".to_owned(),
+                    RedPart::None => "none".to_owned(),
+                    RedPart::Octets(octets) => octets.to_string(),
+                };
+                self.put("link", number, "red", red);
+                let own = || file.node.node_ids.iter().find_map(NodeId::number);
+                self.put("link", number, "engine", policy.engine.or_else(own));
+                let peer = || link.policy.peer.as_ref().and_then(NodeId::number);
+                let remote = policy.remote_engine.or_else(peer);
+                self.put("link", number, "remote_engine", remote);
             }
             if let Protocol::Stcp(_) = link.protocol {
                 let keepalive = format!("{}s", link.policy.keepalive_s);
@@ -226,7 +252,7 @@ mod tests {
     use super::*;
 
     const FULL: &str = "[node]\nid = [\"ipn:2.0\", \"dtn://beta/\"]\n[store]\nquota = \"1GiB\"\n\
-         [external]\nsocket = \"external.sock\"\n[admin]\ntcp = \"127.0.0.1:1\"\ntoken = \"hush-hush\"\n[[listen]]\naddress = \"127.0.0.1:4556\"\n\
+         [external]\nsocket = \"external.sock\"\n[admin]\ntcp = \"127.0.0.1:1\"\ntoken = \"hush-hush\"\n[http]\nlisten = \"127.0.0.1:2\"\n[[token]]\nsecret = \"hush-hush-hush-hush\"\nscopes = [\"read\"]\n[[listen]]\naddress = \"127.0.0.1:4556\"\n\
          [[link]]\nname = \"gamma\"\naddress = \"192.0.2.3\"\nidle_timeout = \"90s\"\n\
          [[route]]\nto = \"ipn:4.*\"\nvia = \"gamma\"\n[[routing]]\nto = \"ipn:9.*\"\nrouter = \"flood\"\n\
          [[contact]]\nfrom = \"ipn:2.0\"\nto = \"ipn:3.0\"\nstart = \"+1s\"\nend = \"+2s\"\nrate = \"1Mbit\"\n\
@@ -255,7 +281,8 @@ mod tests {
 
     #[test]
     fn every_key_that_has_no_default_is_worked_out_or_has_no_value() {
-        const WITHOUT: [&str; 23] = [
+        const WITHOUT: [&str; 41] = [
+            "endpoint",
             "acknowledgments",
             "copies",
             "interfaces",
@@ -268,17 +295,34 @@ mod tests {
             "signal_delay",
             "mtu",
             "rate",
+            "engine",
+            "remote_engine",
+            "red",
+            "light_time",
+            "largest_block",
+            "blocks",
+            "aggregate",
+            "key",
             "peer",
             "format",
             "start",
             "fragment",
             "accept_sources",
+            "highest_priority",
             "tcp",
             "token",
             "collect",
             "sender",
             "points",
             "program",
+            "group",
+            "read_group",
+            "source_held",
+            "source_held_bundles",
+            "accept_rate",
+            "accept_bundles",
+            "held",
+            "held_bundles",
         ];
         let settled = of(FULL).json();
         for section in SECTIONS.iter().filter(|it| it.occurs != Occurs::Top) {
@@ -294,12 +338,16 @@ mod tests {
         }
     }
 
+    /// The part of it that is of no use without its secret, which is not shown.
+    const OPEN: &str = "[http]\nlisten = \"127.0.0.1:2\"\n[[token]]\nsecret = \"hush-hush-hush-hush\"\nscopes = [\"read\"]\n";
+
     #[test]
     fn the_text_is_a_node_file_that_means_the_same() {
         let path = Path::new("beta/node.toml");
         let text = FULL
             .replace("tcp =", "# tcp =")
-            .replace("token =", "# token =");
+            .replace("token =", "# token =")
+            .replace(OPEN, "");
         let parsed = |text: &str| format!("{:?}", NodeFile::parse(text, path).unwrap());
         let written = of(&text).to_string();
         // A store's segments that follow from its quota are then said.

@@ -3,26 +3,33 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dhow_bundle::NodeId;
+use dhow_bundle::{DtnTime, NodeId};
 use dhow_node::config::{
     Config, DialTime, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Tls,
 };
 use dhow_node::contacts::ContactTable;
 
-use super::address::split_address;
+use super::access::{Access, read_access};
+use super::address::split_address_or;
 use super::custody::read_custody;
 use super::discover::{DiscoverSettings, read_discover};
 use super::external::{read_external, read_routers};
+use super::http::{HttpSettings, read_http};
+use super::limits::read_source_limits;
+use super::ltp::check_engines;
 use super::measure::read_measure;
 use super::memory::Memory;
-use super::policy::{read_patterns, read_policy};
-use super::protocol::{check_keys, protocol_of, read_protocol, settle, transport_of};
+use super::policy::{read_patterns, read_policy, read_priority};
+use super::protocol::{check_keys, protocol_of, read_protocol, settle, transport_of, usual_port};
 use super::routing::read_route;
 use super::schema::SECTIONS;
 use super::sense::check_sense;
 use super::socket::{admin_socket, check_sockets};
+use super::telemetry::read_telemetry;
+use crate::logging;
 use crate::machine::{disk_octets, memory_octets};
 use crate::measuring::MeasureSettings;
+use crate::telemetry::TelemetrySettings;
 use dhow_bundle::protocol::{Protocol, Transport};
 use dhow_document::{Document, Entries, FileError};
 
@@ -50,6 +57,10 @@ pub struct NodeFile {
     pub api_tcp: Option<String>,
     /// Unix socket of programs that are a part of the node, if any.
     pub external_socket: Option<PathBuf>,
+    /// The groups of users that may open the sockets.
+    pub access: Access,
+    /// HTTP for applications, if any.
+    pub http: Option<HttpSettings>,
     /// Administration over TCP, if any.
     pub admin: Option<AdminSettings>,
     /// Addresses to listen on, by position in the node's listeners.
@@ -62,6 +73,28 @@ pub struct NodeFile {
     pub tls: Option<TlsSettings>,
     /// The measurements that the node makes of itself, if any.
     pub measure: Option<MeasureSettings>,
+    /// The OpenTelemetry collector and what it is told, if there is one.
+    pub telemetry: Option<TelemetrySettings>,
+    /// The filter of the log.
+    pub log: String,
+    /// Its text, and the start of the node that runs by it.
+    pub source: Source,
+}
+
+/// The origin of a node file as a value.
+#[derive(Clone)]
+pub struct Source {
+    /// The text.
+    pub text: std::sync::Arc<str>,
+    /// The start of the node, from which some times in it count; 0 before one starts.
+    pub start: DtnTime,
+}
+
+/// Two texts may mean the same.
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Source")
+    }
 }
 
 /// Which clock a node trusts.
@@ -113,10 +146,12 @@ pub struct AdminSettings {
 }
 
 /// The address to which a link connects.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialSettings {
     /// The service over which it connects.
     pub transport: Transport,
+    /// The convergence layer.
+    pub protocol: Protocol,
     /// Host name or address, without brackets.
     pub host: String,
     /// TCP or UDP port.
@@ -131,13 +166,17 @@ pub struct DialSettings {
     pub path_check: Duration,
     /// The time for which sent octets may stay unacknowledged by the peer's TCP; zero for the system's own bound.
     pub stall_timeout: Duration,
+    /// The file with the key of all segments, over LTP.
+    pub key: Option<PathBuf>,
 }
 
 /// The address to which neighbours connect, or send datagrams.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenSettings {
     /// The service over which they connect.
     pub transport: Transport,
+    /// The convergence layer.
+    pub protocol: Protocol,
     /// Host name or address, without brackets.
     pub host: String,
     /// TCP or UDP port; 0 for any free one.
@@ -149,7 +188,7 @@ pub struct ListenSettings {
 }
 
 /// Files of a node's identity under TLS.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
     /// Certificate chain, PEM.
     pub certificate: PathBuf,
@@ -189,7 +228,7 @@ impl NodeFile {
         if length > FILE_OCTETS_MAX {
             return Err(FileError::of_file(
                 path,
-                format!("the file has {length} octets: this is no node file"),
+                format!("the file has {length} octets: this is not a node file"),
             ));
         }
         std::fs::read_to_string(path).map_err(unreadable)
@@ -228,6 +267,7 @@ impl NodeFile {
                     ListenerConfig { policy, protocol },
                     ListenSettings {
                         transport: transport_of(entries),
+                        protocol,
                         host,
                         port,
                         stall_timeout: entries.duration("stall_timeout"),
@@ -248,6 +288,7 @@ impl NodeFile {
         let node = document.one("node")?;
         let node_ids = read_node_ids(&document, &node)?;
         check_sense(&document, &node_ids)?;
+        check_engines(&document, &node_ids)?;
         let store = document.one("store")?;
         let quota_octets = store.size("quota").unwrap_or(0);
         let links_policies = links.iter_mut().map(|link| &mut link.policy);
@@ -295,8 +336,10 @@ impl NodeFile {
                 Some("none") => PayloadChecksum::None,
                 _ => PayloadChecksum::Crc32C,
             },
+            source_limits: read_source_limits(&document, &store)?,
             custody: read_custody(&document)?,
             default_lifetime_ms: millis(api.duration("default_lifetime")),
+            highest_priority: read_priority(&document, &api)?,
             removed_bound: small(&store, "removed_bound").unwrap_or(0),
             discover,
             seed: 0,
@@ -315,12 +358,20 @@ impl NodeFile {
             api_socket: document.resolve(api.text("socket").unwrap_or_default()),
             api_tcp: api.text("tcp").map(str::to_owned),
             external_socket,
+            access: read_access(&document)?,
+            http: read_http(&document)?,
             admin: read_admin(&document)?,
             listen,
             dial,
             discover: discovering,
             tls,
             measure,
+            telemetry: read_telemetry(&document)?,
+            log: read_log(&document, &node)?,
+            source: Source {
+                text: text.into(),
+                start: DtnTime::from_millis(0),
+            },
         })
     }
 
@@ -328,6 +379,14 @@ impl NodeFile {
     #[must_use]
     pub fn admin_socket(&self) -> PathBuf {
         admin_socket(&self.api_socket)
+    }
+}
+
+fn read_log(document: &Document<'_>, node: &Entries) -> Result<String, FileError> {
+    let filter = node.text("log").unwrap_or_default();
+    match logging::check(filter) {
+        Ok(()) => Ok(filter.to_owned()),
+        Err(error) => Err(document.fault_of(node, "log", error.to_string())),
     }
 }
 
@@ -348,7 +407,7 @@ pub(super) fn read_node_id(
 ) -> Result<NodeId, FileError> {
     text.parse::<NodeId>().map_err(|error| {
         document
-            .fault(line, format!("'{text}' is no node ID: {error}"))
+            .fault(line, format!("'{text}' is not a node ID: {error}"))
             .with_hint("node IDs look like \"ipn:2.0\" or \"dtn://beta/\"")
     })
 }
@@ -476,6 +535,7 @@ fn read_link(
         link,
         DialSettings {
             transport: transport_of(entries),
+            protocol,
             host,
             port,
             timeout: entries.duration("connect_timeout"),
@@ -483,6 +543,7 @@ fn read_link(
             sessions: small(entries, "sessions").unwrap_or(1),
             path_check: entries.duration("path_check"),
             stall_timeout: entries.duration("stall_timeout"),
+            key: entries.text("key").map(|path| document.resolve(path)),
         },
     ))
 }
@@ -555,9 +616,9 @@ fn read_address(
     key: &str,
 ) -> Result<(String, u16), FileError> {
     let text = entries.text(key).unwrap_or_default();
-    split_address(text).ok_or_else(|| {
+    split_address_or(text, usual_port(entries)).ok_or_else(|| {
         document
-            .fault(entries.line_of(key), format!("'{text}' is no address"))
+            .fault(entries.line_of(key), format!("'{text}' is not an address"))
             .with_hint("addresses look like \"192.0.2.3:4556\", \"[2001:db8::3]:4556\" or \"host.example:4556\"")
     })
 }

@@ -43,8 +43,11 @@ pub(super) fn read_measure(
             let source = reporter(node_id)
                 .ok_or_else(|| wrong("collect", format!("'{node_id}' cannot report")))?;
             let destination: EndpointId = endpoint.parse().map_err(|error| {
-                wrong("collect", format!("'{endpoint}' is no endpoint: {error}"))
-                    .with_hint("for example: collect = \"bundles:ipn:9.3003\"")
+                wrong(
+                    "collect",
+                    format!("'{endpoint}' is not an endpoint: {error}"),
+                )
+                .with_hint("for example: collect = \"bundles:ipn:9.3003\"")
             })?;
             Some(Reports {
                 source,

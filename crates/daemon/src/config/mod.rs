@@ -6,6 +6,7 @@
 //!
 //! This room never opens a socket; [`NodeFile::parse`] reads no file, and [`NodeFile::check_named_files`] those that the node file names.
 
+pub mod access;
 pub mod address;
 pub mod bibe;
 mod commented;
@@ -16,6 +17,9 @@ pub mod effective;
 mod external;
 pub mod file;
 mod gateway;
+pub mod http;
+mod limits;
+mod ltp;
 mod measure;
 pub mod memory;
 mod moment;
@@ -26,10 +30,12 @@ mod routing;
 pub mod schema;
 mod sense;
 pub(crate) mod socket;
+mod telemetry;
 
-pub use commented::write_commented;
+pub use commented::{Layout, write_commented};
 pub use dhow_document::FileError;
 pub use dhow_document::quantity::{QuantityError, parse_duration, parse_rate, parse_size};
 pub use effective::Effective;
 pub use file::NodeFile;
+pub use moment::moment_of;
 pub use schema::json_schema;

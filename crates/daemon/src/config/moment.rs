@@ -32,7 +32,7 @@ impl Moment {
         };
         let moment = Self::parse(text).ok_or_else(|| {
             document
-                .fault(entries.line_of(key), format!("'{text}' is no time"))
+                .fault(entries.line_of(key), format!("'{text}' is not a time"))
                 .with_hint(format!(
                     "for example: {key} = \"2026-11-24T06:00:00Z\", or {key} = \"+10min\" behind the node's start"
                 ))
@@ -54,6 +54,12 @@ impl Moment {
             Self::AfterStart(span) => after(start, span),
         }
     }
+}
+
+/// The time that a text means for a node with this start; none where it is no time.
+#[must_use]
+pub fn moment_of(text: &str, start: DtnTime) -> Option<DtnTime> {
+    Moment::parse(text).map(|moment| moment.of_start(start))
 }
 
 /// A time so much later.

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use dhow_document::{Document, Entries, FileError};
 
+use super::access::check_groups;
 use super::file::{NodeFile, TlsSettings};
 use super::schema::SECTIONS;
 use super::socket::PATH_OCTETS_MAX;
+use crate::datagrams::seal::{KeyError, SharedKey};
 use crate::streams::tls::{Tls, TlsError};
 
 impl NodeFile {
@@ -21,6 +23,12 @@ impl NodeFile {
         if let Some((entries, settings)) = document.all("tls").next().zip(self.tls.as_ref()) {
             check_tls(&document, entries, settings)?;
         }
+        for (entries, dial) in document.all("link").zip(&self.dial) {
+            if let Some(key) = &dial.key {
+                check_key(&document, entries, key)?;
+            }
+        }
+        check_groups(&document)?;
         // The admin socket's path is the longer one.
         let api = document.one("api")?;
         check_socket(
@@ -62,12 +70,27 @@ fn check_socket(
         return Ok(());
     }
     let what = format!(
-        "'socket' is to be in {}, which is no directory",
+        "'socket' is to be in {}, which is not a directory",
         directory.display()
     );
     Err(document
         .fault(line, what)
         .with_hint("make it, or name a path in a directory that is there"))
+}
+
+/// A link's key over LTP can be read.
+fn check_key(document: &Document<'_>, entries: &Entries, path: &Path) -> Result<(), FileError> {
+    let error = match SharedKey::load(path) {
+        Err(KeyError::Unreadable(error)) if error.kind() == ErrorKind::PermissionDenied => {
+            return Ok(());
+        }
+        Err(error) => error,
+        Ok(_) => return Ok(()),
+    };
+    let what = format!("'key' names {}: {error}", path.display());
+    Err(document
+        .fault(entries.line_of("key"), what)
+        .with_hint("a key is made by: openssl rand -hex 20"))
 }
 
 /// Certificates and keys can be read and belong together.

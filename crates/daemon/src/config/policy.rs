@@ -1,12 +1,15 @@
 //! Session policy out of the keys that listeners and links share.
 
+use dhow_bundle::Priority;
 use dhow_bundle::eid::EidPattern;
+use dhow_bundle::priority::NoPriority;
 use dhow_node::config::{
     Acknowledge, DEFAULT_TRANSFER_MRU, ReadingPolicy, SendOrder, SessionPolicy, Tls,
 };
 
 use super::file::{TlsSettings, enabled, read_node_id, small};
 use super::gateway::read_gateway;
+use super::limits::read_limits;
 use super::memory::Memory;
 use dhow_document::{Document, Entries, FileError};
 
@@ -101,9 +104,28 @@ pub(super) fn read_policy(
         accept_relayed: enabled(entries.is_true("accept_relayed")),
         relay: enabled(entries.is_true("relay")),
         accept_sources: read_patterns(document, entries, "accept_sources")?,
+        highest_priority: read_priority(document, entries)?,
         bundle_versions,
         age_dialect,
+        limits: read_limits(document, entries)?,
     })
+}
+
+/// The greatest priority that bundles may have; none for any.
+pub(super) fn read_priority(
+    document: &Document,
+    entries: &Entries,
+) -> Result<Option<Priority>, FileError> {
+    const KEY: &str = "highest_priority";
+    let Some(text) = entries.text(KEY) else {
+        return Ok(None);
+    };
+    let fault = |refusal: NoPriority| {
+        let what = format!("'{KEY}' is \"{text}\": {refusal}");
+        let fault = document.fault(entries.line_of(KEY), what);
+        fault.with_hint("for example: highest_priority = \"normal\"")
+    };
+    text.parse().map(Some).map_err(fault)
 }
 
 /// A list of endpoint-ID patterns, as text that can be read.
@@ -123,7 +145,7 @@ pub(super) fn read_patterns(
         pattern.parse::<EidPattern>().map_err(|error| {
             document.fault(
                 entries.line_of(key),
-                format!("'{pattern}' is no endpoint-ID pattern: {error}"),
+                format!("'{pattern}' is not an endpoint-ID pattern: {error}"),
             )
         })?;
     }

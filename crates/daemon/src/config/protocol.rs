@@ -5,7 +5,9 @@ use dhow_document::schema::Section;
 use dhow_document::{Document, Entries, FileError};
 use dhow_node::config::SessionPolicy;
 
+use super::address::{LTP_PORT, TCPCL_PORT};
 use super::bibe::read_bibe;
+use super::ltp::{LTP_KEYS, LTP_LINK_KEYS, LTP_LISTENER_KEYS, read_ltp};
 use super::schema::SECTIONS;
 
 /// The interval of keep-alives where the file says nothing, seconds: that of ION and DTNME.
@@ -31,10 +33,26 @@ const UDP_LINK_KEYS: &[&str] = &[
     "accept_relayed",
     "relay",
     "accept_sources",
+    "highest_priority",
+    "accept_rate",
+    "accept_bundles",
+    "held",
+    "held_bundles",
 ];
 
 /// Keys that a listener over UDP may have: nobody is known there.
-const UDP_LISTENER_KEYS: &[&str] = &["protocol", "address", "reading", "relay", "accept_sources"];
+const UDP_LISTENER_KEYS: &[&str] = &[
+    "protocol",
+    "address",
+    "reading",
+    "relay",
+    "accept_sources",
+    "highest_priority",
+    "accept_rate",
+    "accept_bundles",
+    "held",
+    "held_bundles",
+];
 
 /// Keys that a link of STCP or MTCP may have: it only sends.
 const STCP_LINK_KEYS: &[&str] = &[
@@ -78,6 +96,11 @@ const STCP_LISTENER_KEYS: &[&str] = &[
     "accept_relayed",
     "relay",
     "accept_sources",
+    "highest_priority",
+    "accept_rate",
+    "accept_bundles",
+    "held",
+    "held_bundles",
 ];
 
 /// Keys that a link may have that carries bundles in others: it has no connection.
@@ -101,10 +124,22 @@ const BIBE_LINK_KEYS: &[&str] = &[
     "accept_relayed",
     "relay",
     "accept_sources",
+    "highest_priority",
+    "accept_rate",
+    "accept_bundles",
+    "held",
+    "held_bundles",
 ];
 
 /// Keys that links of TCPCL do not have.
 const OTHERS_KEYS: &[&str] = &[
+    "engine",
+    "remote_engine",
+    "red",
+    "light_time",
+    "largest_block",
+    "blocks",
+    "aggregate",
     "mtu",
     "rate",
     "on_sent",
@@ -125,6 +160,14 @@ pub(super) fn transport_of(entries: &Entries) -> Transport {
     protocol_of(entries).transport()
 }
 
+/// The port of an address of a section of links or listeners that names none.
+pub(super) fn usual_port(entries: &Entries) -> u16 {
+    match protocol_of(entries) {
+        Protocol::Ltp(_) => LTP_PORT,
+        _ => TCPCL_PORT,
+    }
+}
+
 /// Keys of sections of links or listeners that mean nothing with a convergence layer.
 pub(super) fn meaningless(section: &str, protocol: Protocol) -> impl Iterator<Item = &str> {
     let schema = SECTIONS.iter().filter(move |it| it.name == section);
@@ -142,6 +185,8 @@ fn keys_with(section: &str, protocol: Protocol) -> Option<&'static [&'static str
         (Protocol::Tcpcl4 | Protocol::Tcpcl3 | Protocol::Auto, _) => None,
         (Protocol::Udp(_), "link") => Some(UDP_LINK_KEYS),
         (Protocol::Udp(_), _) => Some(UDP_LISTENER_KEYS),
+        (Protocol::Ltp(_), "link") => Some(LTP_LINK_KEYS),
+        (Protocol::Ltp(_), _) => Some(LTP_LISTENER_KEYS),
         (Protocol::Stcp(_), "link") => Some(STCP_LINK_KEYS),
         (Protocol::Stcp(_), _) => Some(STCP_LISTENER_KEYS),
         // Nobody listens: no listener has it.
@@ -173,12 +218,15 @@ pub(super) fn check_keys(document: &Document<'_>) -> Result<(), FileError> {
             let name = protocol.name();
             let what = match (protocol, key) {
                 (Protocol::Udp(_), _) => format!("'{key}' means nothing over UDP"),
-                (Protocol::Stcp(_) | Protocol::Bibe(_), _) => {
+                (Protocol::Ltp(_) | Protocol::Stcp(_) | Protocol::Bibe(_), _) => {
                     format!("'{key}' means nothing with protocol = \"{name}\"")
                 }
                 (_, "on_sent") => format!("'{key}' means nothing where peers acknowledge"),
                 (_, "dialect" | "custody" | "latency" | "signal_delay") => {
                     format!("'{key}' means nothing without protocol = \"bibe\"")
+                }
+                (_, key) if LTP_KEYS.contains(&key) => {
+                    format!("'{key}' means nothing without protocol = \"ltp\"")
                 }
                 _ => format!("'{key}' means nothing without UDP"),
             };
@@ -190,6 +238,9 @@ pub(super) fn check_keys(document: &Document<'_>) -> Result<(), FileError> {
                 }
                 None if BIBE_LINK_KEYS.contains(&key) => {
                     "remove it, or write protocol = \"bibe\"".to_owned()
+                }
+                None if LTP_KEYS.contains(&key) => {
+                    "remove it, or write protocol = \"ltp\"".to_owned()
                 }
                 None => "remove it, or write protocol = \"udp\"".to_owned(),
             };
@@ -235,6 +286,7 @@ pub(super) fn read_protocol(
     }
     Ok(match protocol {
         Protocol::Udp(usual) => Protocol::Udp(read_udp(document, entries, usual)?),
+        Protocol::Ltp(usual) => Protocol::Ltp(read_ltp(document, entries, usual)?),
         Protocol::Stcp(usual) => Protocol::Stcp(StcpPolicy {
             on_sent: on_sent(entries, usual.on_sent),
             ..usual
@@ -244,7 +296,7 @@ pub(super) fn read_protocol(
     })
 }
 
-fn on_sent(entries: &Entries, usual: OnSent) -> OnSent {
+pub(super) fn on_sent(entries: &Entries, usual: OnSent) -> OnSent {
     let named = entries.text("on_sent").and_then(OnSent::named);
     named.unwrap_or(usual)
 }

@@ -91,14 +91,14 @@ const DROP: Key = with_default(
     "drop",
     Kind::Choice(DropPolicy::NAMES),
     "\"none\"",
-    "Which copies of bundles of other nodes the store deletes when it is full, so that what comes next finds room; none: it refuses. Those that were made here stay (docs/routing.md).",
+    "Which copies the store deletes when it is full, so that what comes finds room; none: it refuses. Those that were made here stay, but with first-of-all and last-of-all: then nobody may have them (docs/routing.md).",
 );
 
 /// The section `[[routing]]`.
 pub(super) const ROUTING: Section = Section {
     name: "routing",
     occurs: Occurs::Many,
-    meaning: "Who decides which neighbours get bundles. Of these patterns the most specific one of a destination counts, and not those of [[route]]; without one, routes do.",
+    meaning: "Router, which decides which neighbours get bundles. Of these patterns the most specific one of a destination counts, and not those of [[route]]; without one, routes do.",
     groups: &[&[
         required(
             "to",
@@ -170,7 +170,7 @@ pub(super) fn read_pattern(
         document
             .fault(
                 entries.line_of("to"),
-                format!("'{to}' is no endpoint-ID pattern: {error}"),
+                format!("'{to}' is not an endpoint-ID pattern: {error}"),
             )
             .with_hint("patterns look like \"ipn:4.*\" or \"dtn://delta/**\" (docs/patterns.md)")
     })?;

@@ -1,12 +1,19 @@
 //! The schema of the node file: every section and key, once.
 
+use super::access::{ADMIN_GROUP, API_GROUP, READ_GROUP};
 use super::bibe;
 use super::contacts::{CONTACT, CONTACT_PLAN};
 use super::custody::SECTION as CUSTODY;
 use super::discover::SECTION as DISCOVER;
 use super::external::SECTION as EXTERNAL;
 use super::gateway::{AGE_DIALECT, BUNDLE_VERSIONS};
+use super::http::{HTTP, TOKEN};
+use super::limits::{
+    ACCEPT_BUNDLES, ACCEPT_RATE, HELD, HELD_BUNDLES, SOURCE_HELD, SOURCE_HELD_BUNDLES,
+};
+use super::ltp::KEYS as LTP;
 use super::routing::{ROUTE, ROUTING};
+use super::telemetry::SECTION as TELEMETRY;
 use dhow_bundle::protocol::{OnSent, Protocol};
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
@@ -109,7 +116,7 @@ const POLICY: &[Key] = &[
         "reading",
         Kind::Choice(&["strict", "lenient"]),
         "\"strict\"",
-        "How imperfect bundles and acknowledgments are read; \"lenient\" takes a published list of known faults of other implementations.",
+        "Reading of imperfect bundles and acknowledgments; \"lenient\" accepts a published list of known faults of other implementations.",
     ),
     key(
         "fragment",
@@ -153,7 +160,7 @@ const POLICY: &[Key] = &[
         "acknowledge",
         Kind::Choice(&["here", "next-hop"]),
         "\"here\"",
-        "When the peer is told that its bundle is safe: when it is durable here, or, where it is sent on while it comes in, when the next hop has it too.",
+        "Time at which a bundle is acknowledged to the peer: when it is durable here, or, where it is sent on while it comes in, when the next hop has it too.",
     ),
     with_default(
         "order",
@@ -182,7 +189,20 @@ const POLICY: &[Key] = &[
         "[\"ipn:1.*\"]",
         "Endpoint-ID patterns (docs/patterns.md) of the only sources whose bundles are taken from the peer.",
     ),
+    HIGHEST_PRIORITY,
+    ACCEPT_RATE,
+    ACCEPT_BUNDLES,
+    HELD,
+    HELD_BUNDLES,
 ];
+
+const HIGHEST_PRIORITY: Key = key(
+    "highest_priority",
+    Kind::Text,
+    Absent::Means("any priority"),
+    "\"normal\"",
+    "Greatest priority (docs/priority.md): bulk, normal, or expedited:ORDINAL. A neighbour's bundle that says more has this one here; an application that asks for more is refused.",
+);
 
 /// Every section in the order in which a commented file shows them.
 pub const SECTIONS: &[Section] = &[
@@ -200,7 +220,7 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "node",
         occurs: Occurs::Once,
-        meaning: "Who this node is.",
+        meaning: "Identity of this node.",
         groups: &[&[
             required(
                 "id",
@@ -241,12 +261,18 @@ pub const SECTIONS: &[Section] = &[
                 "100",
                 "Bundles by which the echo and perf services answer one source within a second, at most. Sources that are echo or perf services themselves, by their number or name or because they answered an answer within the last minute, are not answered.",
             ),
+            with_default(
+                "log",
+                Kind::Text,
+                "\"info\"",
+                "Level of the log on stderr: error, warn, info, debug or trace, also by part. `dhow node run --log` and RUST_LOG stand above it.",
+            ),
         ]],
     },
     Section {
         name: "store",
         occurs: Occurs::Once,
-        meaning: "Where bundles are kept.",
+        meaning: "Store of bundles.",
         groups: &[&[
             with_default(
                 "path",
@@ -273,6 +299,8 @@ pub const SECTIONS: &[Section] = &[
                 "1000000",
                 "Bundles stored, at most.",
             ),
+            SOURCE_HELD,
+            SOURCE_HELD_BUNDLES,
             key(
                 "segment",
                 Kind::Size,
@@ -322,7 +350,7 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "api",
         occurs: Occurs::Once,
-        meaning: "Where applications connect (AAP 2.0). The admin socket is always this socket's path with \".admin\" appended.",
+        meaning: "Socket for applications (AAP 2.0). The admin socket is always this socket's path with \".admin\" appended.",
         groups: &[&[
             with_default(
                 "socket",
@@ -330,6 +358,7 @@ pub const SECTIONS: &[Section] = &[
                 "\"dhow.sock\"",
                 "Unix socket, relative to this file.",
             ),
+            API_GROUP,
             key(
                 "tcp",
                 Kind::Text,
@@ -343,13 +372,16 @@ pub const SECTIONS: &[Section] = &[
                 "\"1d\"",
                 "Lifetime of bundles whose sender names none.",
             ),
+            HIGHEST_PRIORITY,
         ]],
     },
     Section {
         name: "admin",
         occurs: Occurs::Once,
-        meaning: "Administration and metrics over TCP, beside the admin socket.",
+        meaning: "Administration and metrics: who may use the admin socket, and TCP beside it.",
         groups: &[&[
+            ADMIN_GROUP,
+            READ_GROUP,
             key(
                 "tcp",
                 Kind::Text,
@@ -366,6 +398,8 @@ pub const SECTIONS: &[Section] = &[
             ),
         ]],
     },
+    HTTP,
+    TOKEN,
     Section {
         name: "listen",
         occurs: Occurs::Many,
@@ -376,7 +410,7 @@ pub const SECTIONS: &[Section] = &[
                     "protocol",
                     Kind::Choice(Protocol::LISTENERS),
                     "\"tcpcl\"",
-                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174) and TCPCLv3 (RFC 7242), whichever the neighbour begins with; \"udp\" takes bundles as datagrams (RFC 7122, docs/udpcl.md), from whoever sends them, and is where links over UDP send from. \"stcp\", \"stcp-draft\" and \"mtcp\" take bundles one after the other (docs/stcp.md), from whoever connects.",
+                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174) and TCPCLv3 (RFC 7242), whichever the neighbour begins with; \"udp\" takes bundles as datagrams (RFC 7122, docs/udpcl.md), from whoever sends them, and is where links over UDP send from. \"ltp\" is where the peers of links over LTP are heard, and where these links send from (RFC 5326, docs/ltp.md): what other engines send is dropped and counted. \"stcp\", \"stcp-draft\" and \"mtcp\" take bundles one after the other (docs/stcp.md), from whoever connects.",
                 ),
                 required(
                     "address",
@@ -388,7 +422,7 @@ pub const SECTIONS: &[Section] = &[
                     "connections_per_address",
                     Kind::Integer(1, 1024),
                     "64",
-                    "Connections taken from one address at a time, of IPv6 from one network of 64 bits, at most: a further one takes the place of one of them that is no session yet, or is closed. Neighbours behind one translated address share them.",
+                    "Connections taken from one address at a time, of IPv6 from one network of 64 bits, at most: a further one takes the place of one of them that is not a session yet, or is closed. Neighbours behind one translated address share them.",
                 ),
             ],
             POLICY,
@@ -410,35 +444,37 @@ pub const SECTIONS: &[Section] = &[
                     "protocol",
                     Kind::Choice(Protocol::NAMES),
                     "\"tcpcl\"",
-                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it. \"udp\" sends datagrams (RFC 7122, docs/udpcl.md): nothing is acknowledged, and bundles may be lost. So with \"stcp\", STCP as ION, HDTN and DTNME have it, \"stcp-draft\", its draft's form, and \"mtcp\", which send bundles one after the other over TCP (docs/stcp.md) and take none. \"bibe\" needs no address: bundles leave in others, which take their own way to the 'peer' (draft-ietf-dtn-bibect-03, docs/bibe.md).",
+                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it. \"udp\" sends datagrams (RFC 7122, docs/udpcl.md): nothing is acknowledged, and bundles may be lost. \"ltp\" sends blocks of the Licklider Transmission Protocol over UDP (RFC 5326, docs/ltp.md), which are acknowledged and sent again where they are lost. Nothing is acknowledged either with \"stcp\", STCP as ION, HDTN and DTNME have it, \"stcp-draft\", its draft's form, and \"mtcp\", which send bundles one after the other over TCP (docs/stcp.md) and take none. \"bibe\" needs no address: bundles leave in others, which take their own way to the 'peer' (draft-ietf-dtn-bibect-03, docs/bibe.md).",
                 ),
                 key(
                     "address",
                     Kind::Text,
                     Absent::Means("none; only a link with protocol = \"bibe\" may lack it"),
                     "\"192.0.2.3:4556\"",
-                    "Host (a name is resolved at every attempt) and port; without a port 4556. With \"bibe\" it is refused.",
+                    "Host (a name is resolved at every attempt) and port; without a port 4556, of LTP 1113. With \"bibe\" it is refused.",
                 ),
                 key(
                     "mtu",
                     Kind::Size,
-                    Absent::Means("1232 over UDP"),
+                    Absent::Means("1232 over UDP, 1400 over LTP"),
                     "1472",
-                    "Over UDP, octets of payload in the largest datagram, from 128 to 65507; smaller ones are sent where the system knows that the path takes no more. Longer bundles leave in segments, which only peers of draft-ietf-dtn-udpcl understand.",
+                    "Over UDP and LTP, octets of payload in the largest datagram, from 128 to 65507; smaller ones are sent where the system knows that the path takes no more. Longer bundles leave in segments, which over UDP only peers of draft-ietf-dtn-udpcl understand.",
                 ),
                 key(
                     "rate",
                     Kind::Rate,
-                    Absent::Means("10Mbit over UDP"),
+                    Absent::Means("10Mbit over UDP and LTP"),
                     "\"10Mbit\"",
-                    "Over UDP, payload that leaves in a second, at most. Nothing else slows the sender: the path must take it.",
+                    "Over UDP and LTP, payload that leaves in a second, at most. Nothing else slows the sender: the path must take it.",
                 ),
                 key(
                     "on_sent",
                     Kind::Choice(OnSent::NAMES),
-                    Absent::Means("\"forget\" over UDP, STCP and MTCP"),
+                    Absent::Means(
+                        "\"forget\" over UDP, STCP and MTCP, and over LTP where not all is red",
+                    ),
                     "\"forget\"",
-                    "Over UDP, STCP and MTCP, whether a bundle that has left is removed, or held until it expires: it then leaves by another link that comes up, and over this one once more after a restart.",
+                    "Fate of a bundle that has left where nobody acknowledges, over UDP, STCP, MTCP and LTP with green data: it is removed, or held until it expires: it then leaves by another link that comes up, and over this one once more after a restart.",
                 ),
                 with_default(
                     "enabled",
@@ -484,6 +520,7 @@ pub const SECTIONS: &[Section] = &[
                 ),
             ],
             bibe::KEYS,
+            LTP,
             POLICY,
         ],
     },
@@ -540,7 +577,7 @@ pub const SECTIONS: &[Section] = &[
                 "collect",
                 Kind::Duration,
                 "\"100ms\"",
-                "How long reports for an endpoint that reads aggregated ones wait for each other, at most, to travel in one bundle; 0 sends each by itself. A report never waits longer than its bundle would live.",
+                "Longest time for which reports to an endpoint that reads aggregated ones wait for each other, to travel in one bundle; 0 sends each by itself. A report never waits longer than its bundle would live.",
             ),
             with_default(
                 "collect_most",
@@ -594,7 +631,7 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "measure",
         occurs: Occurs::Once,
-        meaning: "What this node measures of itself, and where it sends that (docs/measurement.md).",
+        meaning: "Measurements of this node, and their destination (docs/measurement.md).",
         groups: &[&[
             key(
                 "collect",
@@ -607,7 +644,7 @@ pub const SECTIONS: &[Section] = &[
                 "lifetime",
                 Kind::Duration,
                 "\"24h\"",
-                "How long such bundles live.",
+                "Lifetime of such bundles.",
             ),
             with_default(
                 "domain",
@@ -620,27 +657,27 @@ pub const SECTIONS: &[Section] = &[
                 Kind::Text,
                 Absent::Means("the node's first ID"),
                 "\"beta\"",
-                "Who measures, as the collector tells programs apart.",
+                "Name of this sender of measurements at the collector.",
             ),
             key(
                 "token",
                 Kind::Text,
                 Absent::Means("none is said"),
                 "\"a long random text\"",
-                "What the collector asks for, where it does.",
+                "Token that the collector asks for, where it does.",
             ),
             key(
                 "points",
                 Kind::ChoiceList(POINTS),
                 Absent::Means("all of them"),
                 "[\"received\", \"state\"]",
-                "What is measured. \"received\", \"created\", \"forwarded\", \"transfer\" and \"delivered\" are a row for every bundle, \"commit\" one for every flush of the disk.",
+                "Measurement points. \"received\", \"created\", \"forwarded\", \"transfer\" and \"delivered\" are a row for every bundle, \"commit\" one for every flush of the disk.",
             ),
             with_default(
                 "interval",
                 Kind::Duration,
                 "\"1s\"",
-                "How often \"state\", \"neighbour\", \"queue\" and \"store\" are told, from 10ms.",
+                "Time between two measurements of \"state\", \"neighbour\", \"queue\" and \"store\", from 10ms.",
             ),
             with_default(
                 "spool",
@@ -650,6 +687,7 @@ pub const SECTIONS: &[Section] = &[
             ),
         ]],
     },
+    TELEMETRY,
 ];
 
 /// The JSON Schema (draft 2020-12) of the node file.

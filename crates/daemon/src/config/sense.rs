@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use dhow_bundle::eid::EidPattern;
 use dhow_bundle::{NodeId, RouterKind};
 
-use super::address::split_address;
+use super::address::{split_address, split_address_or};
 use dhow_document::{Document, Entries, FileError};
 
 use super::contacts::check_contacts;
 use super::measure::REPORTS_SERVICE;
-use super::protocol::transport_of;
+use super::protocol::{transport_of, usual_port};
 use dhow_bundle::protocol::Transport;
 
 /// Octets of the operators' token, at least: shorter ones are guessed within hours by whoever may try as fast as the node answers.
@@ -276,7 +276,7 @@ fn check_admin(document: &Document<'_>) -> Result<(), FileError> {
 /// No link leads to a listener of this node.
 fn check_dialling(document: &Document<'_>) -> Result<(), FileError> {
     let split = |entries: &Entries| {
-        let (host, port) = split_address(entries.text("address")?)?;
+        let (host, port) = split_address_or(entries.text("address")?, usual_port(entries))?;
         Some((transport_of(entries), host, port))
     };
     let listeners: Vec<_> = document.all("listen").filter_map(split).collect();
@@ -324,7 +324,7 @@ struct Place {
 fn check_listening(document: &Document<'_>) -> Result<(), FileError> {
     let mut places: Vec<Place> = Vec::new();
     let listeners = document.all("listen").filter_map(|entries| {
-        let (host, port) = split_address(entries.text("address")?)?;
+        let (host, port) = split_address_or(entries.text("address")?, usual_port(entries))?;
         Some((
             transport_of(entries),
             host,
@@ -334,8 +334,9 @@ fn check_listening(document: &Document<'_>) -> Result<(), FileError> {
     });
     let (api, admin) = (document.one("api")?, document.one("admin")?);
     let services = [
-        service_address(document, &api)?,
-        service_address(document, &admin)?,
+        service_address(document, &api, "tcp")?,
+        service_address(document, &admin, "tcp")?,
+        service_address(document, &document.one("http")?, "listen")?,
     ];
     let services = services.into_iter().flatten();
     let services = services.map(|(host, port, line)| (Transport::Tcp, host, port, line));
@@ -351,7 +352,7 @@ fn check_listening(document: &Document<'_>) -> Result<(), FileError> {
                     line,
                     format!("port {port} of {host} is wanted in line {} already", other.line),
                 )
-                .with_hint("each [[listen]], [api] tcp and [admin] tcp needs an address or a port of its own"));
+                .with_hint("each [[listen]], [api] tcp, [admin] tcp and [http] listen needs an address or a port of its own"));
         }
         places.push(Place {
             transport,
@@ -363,23 +364,24 @@ fn check_listening(document: &Document<'_>) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Host, port and line of a section's `tcp`, which must name its port: there is no usual one.
+/// Host, port and line of a section's address, which must name its port: there is no usual one.
 fn service_address(
     document: &Document<'_>,
     entries: &Entries,
+    key: &str,
 ) -> Result<Option<(String, u16, usize)>, FileError> {
-    let Some(text) = entries.text("tcp") else {
+    let Some(text) = entries.text(key) else {
         return Ok(None);
     };
-    let line = entries.line_of("tcp");
+    let line = entries.line_of(key);
     let port_named = text
         .rsplit_once(':')
         .is_some_and(|(host, port)| port.parse::<u16>().is_ok() && has_whole_host(host));
     match split_address(text).filter(|_| port_named) {
         Some((host, port)) => Ok(Some((host, port, line))),
         None => Err(document
-            .fault(line, format!("'{text}' is no address with a port"))
-            .with_hint("for example: tcp = \"127.0.0.1:4242\"")),
+            .fault(line, format!("'{text}' is not an address with a port"))
+            .with_hint(format!("for example: {key} = \"127.0.0.1:4242\""))),
     }
 }
 

@@ -3,17 +3,19 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use dhow_node::config::LinkId;
 use dhow_node::driver::{Event, Purpose, StreamId};
-use nix::errno::Errno;
 
 use super::outgoing::Outgoing;
-use super::path::{Path, is_missing, says_no_way};
+use super::path::{Path, is_missing};
 use super::peers::{Heard, STRANGER_IDLE};
-use super::port::{Port, Ports};
+use super::port::{Carried, Port, Ports};
+use super::refusal::Refusal;
+use super::seal::SharedKey;
 use crate::core::Core;
 use crate::streams::carrier::Carriers;
 use crate::streams::path::Ends;
@@ -67,9 +69,12 @@ pub struct Conversation {
     link: LinkId,
     stream: StreamId,
     to: SocketAddr,
+    carried: Carried,
     /// Octets of the longest datagram that the way takes, as the node was told.
     mtu_octets: Option<u64>,
     outgoing: Outgoing,
+    /// The key of all segments, over LTP.
+    key: Option<Arc<SharedKey>>,
 }
 
 /// The end of a batch.
@@ -83,56 +88,40 @@ enum Sent {
     NoWay,
 }
 
-/// The consequence of the system's refusal to send a datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
-    /// It is to be sent again when there is room.
-    NoRoom,
-    /// It is to be sent again.
-    Interrupted,
-    /// It is too long.
-    TooLong,
-    /// It is one that the system was to cut, and cannot.
-    Uncut,
-    /// No way leads there.
-    NoWay,
-    /// It is lost.
-    Lost,
-}
-
-impl Refusal {
-    fn of(error: &io::Error) -> Self {
-        let errno = error.raw_os_error().map(Errno::from_raw);
-        match errno {
-            _ if error.kind() == io::ErrorKind::WouldBlock => Self::NoRoom,
-            _ if says_no_way(error) => Self::NoWay,
-            Some(Errno::EINTR) => Self::Interrupted,
-            Some(Errno::EMSGSIZE) => Self::TooLong,
-            Some(Errno::EINVAL | Errno::EIO | Errno::EOPNOTSUPP) => Self::Uncut,
-            _ => Self::Lost,
-        }
-    }
-}
-
 impl Conversation {
     /// Begins one of a link on a way; the node knows of it when this returns.
     ///
     /// # Errors
     /// When the system gives no socket, or another link leads to the same address.
-    pub fn begin(core: Core, ports: Rc<Ports>, link: LinkId, way: Path) -> io::Result<Self> {
-        let port = ports.at(way)?;
-        if ports.peers.borrow().link(way.to).is_some() {
-            return Err(io::Error::new(
-                io::ErrorKind::AddrInUse,
-                "another link over UDP leads to the same address",
-            ));
+    pub fn begin(
+        core: Core,
+        ports: Rc<Ports>,
+        link: LinkId,
+        (way, carried): (Path, Carried),
+        key: Option<Arc<SharedKey>>,
+    ) -> io::Result<Self> {
+        let port = ports.at(way, carried)?;
+        let in_use = |what| io::Error::new(io::ErrorKind::AddrInUse, what);
+        if carried == Carried::Udpcl && ports.peers.borrow().link(way.to).is_some() {
+            return Err(in_use("another link over UDP leads to the same address"));
         }
         let ends = Ends {
             own: port.socket.local(),
             peer: way.to,
         };
         let stream = core.open_stream(Purpose::Dialled { link }, Some(ends));
-        ports.peers.borrow_mut().join(way.to, stream);
+        match core.ask(|node| node.engines(stream)) {
+            Some(ids) => {
+                let authentication = key.as_ref().map(SharedKey::authentication);
+                let mut engines = ports.engines.borrow_mut();
+                if !engines.join(way.to, ids, stream, authentication) {
+                    drop(engines);
+                    core.close_stream(stream);
+                    return Err(in_use("another link over LTP leads to the same engine"));
+                }
+            }
+            None => ports.peers.borrow_mut().join(way.to, stream),
+        }
         let mut conversation = Self {
             core,
             ports,
@@ -140,8 +129,10 @@ impl Conversation {
             link,
             stream,
             to: way.to,
+            carried,
             mtu_octets: None,
             outgoing: Outgoing::default(),
+            key,
         };
         conversation.narrow(way);
         Ok(conversation)
@@ -165,6 +156,7 @@ impl Conversation {
             }
         }
         self.ports.peers.borrow_mut().part(self.to, self.stream);
+        self.ports.engines.borrow_mut().part(self.to, self.stream);
         self.core.close_stream(self.stream);
     }
 
@@ -177,7 +169,7 @@ impl Conversation {
             return Sent::Whole;
         };
         self.narrow(way);
-        match self.ports.at(way) {
+        match self.ports.at(way, self.carried) {
             Ok(port) if !Rc::ptr_eq(&port, &self.port) => Sent::Ended,
             _ => Sent::Whole,
         }
@@ -197,7 +189,8 @@ impl Conversation {
         loop {
             for _ in 0..BATCHES_PER_TURN {
                 let cutting = self.port.socket.cutting();
-                if !self.outgoing.refill(&self.core, self.stream, cutting) {
+                let (core, stream, key) = (&self.core, self.stream, self.key.as_deref());
+                if !self.outgoing.refill(core, stream, cutting, key) {
                     // The disk failed: the node has what has not left again, and begins anew.
                     return Sent::Ended;
                 }

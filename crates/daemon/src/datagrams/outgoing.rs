@@ -8,10 +8,11 @@ use dhow_link::Batch;
 use dhow_link::datagram::Limit;
 use dhow_node::driver::StreamId;
 
+use super::seal::SharedKey;
 use crate::core::Core;
 
 /// Datagrams that are polled at a time: a system call carries much, and others of the thread wait for little.
-const POLLED: Limit = Limit {
+pub const POLLED: Limit = Limit {
     datagrams: 1_024,
     octets: 512 << 10,
 };
@@ -80,13 +81,37 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// Takes what a conversation has to send, once all before has left; false when the disk did not give octets that are stored.
-    pub fn refill(&mut self, core: &Core, stream: StreamId, cutting: Cutting) -> bool {
+    /// Each of them is sealed where there is a key.
+    pub fn refill(
+        &mut self,
+        core: &Core,
+        stream: StreamId,
+        cutting: Cutting,
+        key: Option<&SharedKey>,
+    ) -> bool {
+        let poll = |batch: &mut Batch, octets: &mut Vec<Bytes>| {
+            let is_read = core.poll_datagrams(stream, POLLED, batch, octets);
+            if let Some(key) = key.filter(|_| is_read) {
+                key.seal(batch, octets);
+            }
+            is_read
+        };
+        self.fill(cutting, poll)
+    }
+
+    /// Takes what `poll` gives, a batch and its octets, once all before has left; false when octets of the batch are missing, as `poll`
+    /// says or by their count.
+    pub fn fill(
+        &mut self,
+        cutting: Cutting,
+        poll: impl FnOnce(&mut Batch, &mut Vec<Bytes>) -> bool,
+    ) -> bool {
         assert!(
             self.is_empty(),
             "datagrams are polled only when those before have left"
         );
         self.clear();
-        let is_read = core.poll_datagrams(stream, POLLED, &mut self.batch, &mut self.octets);
+        let is_read = poll(&mut self.batch, &mut self.octets);
         self.lay_out(cutting);
         let octets: usize = self.octets.iter().map(Bytes::len).sum();
         is_read && u64::try_from(octets) == Ok(self.batch.octets())

@@ -7,10 +7,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use dhow_node::config::ListenerId;
+use dhow_node::config::{ListenerId, Protocol};
 use dhow_node::driver::{Purpose, StreamId};
 
 use super::conversation;
+use super::engines::Engines;
 use super::path::Path;
 use super::peers::Peers;
 use super::socket::DatagramSocket;
@@ -33,10 +34,30 @@ const RETURN_WAIT: Duration = Duration::from_millis(50);
 /// Wait after a socket failed.
 const FAULT_WAIT: Duration = Duration::from_millis(50);
 
+/// The layer whose datagrams a socket carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// Bundles over UDP.
+    Udpcl,
+    /// Segments of LTP.
+    Ltp,
+}
+
+impl From<Protocol> for Carried {
+    fn from(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Ltp(_) => Self::Ltp,
+            _ => Self::Udpcl,
+        }
+    }
+}
+
 /// A socket, and whose it is.
 pub struct Port {
     /// The socket.
     pub socket: DatagramSocket,
+    /// What it carries.
+    carried: Carried,
     /// The listener that bound it.
     listener: Option<ListenerId>,
 }
@@ -44,56 +65,67 @@ pub struct Port {
 /// All sockets for datagrams, and who is at which address.
 pub struct Ports {
     core: Core,
-    bound: Vec<Rc<Port>>,
+    bound: RefCell<Vec<Rc<Port>>>,
     /// One of each family, made when it is needed.
     unbound: RefCell<Vec<Rc<Port>>>,
     carriers: Rc<Carriers>,
     /// Whose the addresses are.
     pub peers: RefCell<Peers>,
+    /// Whose the engines are.
+    pub engines: RefCell<Engines>,
 }
 
 impl Ports {
-    /// Those that listeners bound.
+    /// None yet.
     #[must_use]
-    pub fn new(
-        core: Core,
-        carriers: Rc<Carriers>,
-        bound: Vec<(ListenerId, DatagramSocket)>,
-    ) -> Rc<Self> {
-        let port = |(listener, socket)| {
-            Rc::new(Port {
-                socket,
-                listener: Some(listener),
-            })
-        };
+    pub fn new(core: Core, carriers: Rc<Carriers>) -> Rc<Self> {
         Rc::new(Self {
             core,
-            bound: bound.into_iter().map(port).collect(),
+            bound: RefCell::default(),
             unbound: RefCell::default(),
             carriers,
             peers: RefCell::default(),
+            engines: RefCell::default(),
         })
     }
 
-    /// Those that listeners bound.
-    #[must_use]
-    pub fn bound(&self) -> &[Rc<Port>] {
-        &self.bound
+    /// A listener has bound a socket: links whose datagrams leave from its address take it.
+    pub fn bind(&self, listener: ListenerId, carried: Carried, socket: DatagramSocket) -> Rc<Port> {
+        let port = Rc::new(Port {
+            socket,
+            carried,
+            listener: Some(listener),
+        });
+        self.bound.borrow_mut().push(Rc::clone(&port));
+        self.carriers.look();
+        port
+    }
+
+    /// A listener is closed: links over its sockets take others.
+    pub fn part(&self, ports: Vec<Rc<Port>>) {
+        let is_parted = |it: &Rc<Port>| ports.iter().any(|other| Rc::ptr_eq(it, other));
+        self.bound.borrow_mut().retain(|it| !is_parted(it));
+        if !ports.is_empty() {
+            self.carriers.look();
+        }
     }
 
     /// The socket by which datagrams take a way: a listener's where one is at its beginning, so that the peer can answer.
     ///
     /// # Errors
     /// When the system gives no socket.
-    pub fn at(self: &Rc<Self>, way: Path) -> io::Result<Rc<Port>> {
-        let mut bound = self.bound.iter();
-        let exact = bound.find(|port| port.socket.local().ip() == way.own);
-        let any = || self.bound.iter().find(|it| it.socket.sends_from(way.own));
+    pub fn at(self: &Rc<Self>, way: Path, carried: Carried) -> io::Result<Rc<Port>> {
+        let bound = self.bound.borrow();
+        let alike = || bound.iter().filter(|it| it.carried == carried);
+        let exact = alike().find(|port| port.socket.local().ip() == way.own);
+        let any = || alike().find(|it| it.socket.sends_from(way.own));
         if let Some(port) = exact.or_else(any) {
             return Ok(Rc::clone(port));
         }
+        drop(bound);
         let known = self.unbound.borrow();
-        if let Some(port) = known.iter().find(|it| it.socket.sends_from(way.own)) {
+        let mut alike = known.iter().filter(|it| it.carried == carried);
+        if let Some(port) = alike.find(|it| it.socket.sends_from(way.own)) {
             return Ok(Rc::clone(port));
         }
         drop(known);
@@ -103,6 +135,7 @@ impl Ports {
         };
         let port = Rc::new(Port {
             socket: DatagramSocket::bind(address, Family::Own)?,
+            carried,
             listener: None,
         });
         self.unbound.borrow_mut().push(Rc::clone(&port));
@@ -138,15 +171,54 @@ impl Ports {
                 Err(error) => return Err(error),
             };
             for (from, datagrams) in arrived {
-                self.wait_for_link(from).await;
-                if let Some(behind) = self.hand_over(port, from, datagrams) {
-                    while !self.core.takes_octets(behind) {
-                        tokio::time::sleep(LOOK).await;
+                let behind = match port.carried {
+                    Carried::Udpcl => {
+                        self.wait_for_link(from).await;
+                        self.hand_over(port, from, datagrams)
                     }
+                    Carried::Ltp => self.hand_to_engines(from, datagrams),
+                };
+                while let Some(behind) = behind
+                    && !self.core.takes_octets(behind)
+                {
+                    tokio::time::sleep(LOOK).await;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Gives datagrams to the engines that they belong to, those that follow each other together. Comes back with one of which the node is to have no more now.
+    fn hand_to_engines(&self, from: SocketAddr, datagrams: Vec<Bytes>) -> Option<StreamId> {
+        let mut behind = None;
+        let mut runs: Vec<(Option<StreamId>, Vec<Bytes>)> = Vec::new();
+        let engines = self.engines.borrow();
+        for datagram in datagrams {
+            let knows = |stream, number| self.core.ask(|node| node.knows_session(stream, number));
+            let stream = engines.find(from, &datagram, knows);
+            match runs.last_mut() {
+                Some((last, run)) if *last == stream => run.push(datagram),
+                _ => runs.push((stream, vec![datagram])),
+            }
+        }
+        drop(engines);
+        for (stream, run) in runs {
+            let Some(stream) = stream else {
+                self.ignore(run.len());
+                continue;
+            };
+            self.core.handle_datagrams(stream, run);
+            if !self.core.takes_octets(stream) {
+                behind = Some(stream);
+            }
+        }
+        behind
+    }
+
+    fn ignore(&self, datagrams: usize) {
+        self.core.count(|counts| {
+            counts.datagrams_ignored += u64::try_from(datagrams).unwrap_or(0);
+        });
     }
 
     /// Waits for the conversation of a link that has just been without a way to an address, since datagrams come from there: a stranger would have a part of
@@ -212,9 +284,7 @@ impl Ports {
         // Others are not to wait for a stranger.
         match stream.filter(|stream| self.core.takes_octets(*stream)) {
             Some(stream) => self.core.handle_datagrams(stream, datagrams),
-            None => self.core.count(|counts| {
-                counts.datagrams_ignored += u64::try_from(datagrams.len()).unwrap_or(0);
-            }),
+            None => self.ignore(datagrams.len()),
         }
         None
     }

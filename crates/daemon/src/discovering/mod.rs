@@ -8,6 +8,7 @@ mod advertised;
 mod interface;
 mod sockets;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub struct Discovering {
     /// Places, by position: [`DiscoverId`].
     pub places: Vec<DiscoverSettings>,
     /// Listeners at which neighbours may connect.
-    pub advertised: Advertised,
+    pub advertised: Rc<RefCell<Advertised>>,
 }
 
 /// Hears and sends beacons; runs for as long as the node does.
@@ -152,7 +153,7 @@ impl Discovering {
             node: self.node.clone(),
             period: Some(Duration::from_millis(announcement.period_ms)),
             sequence: announcement.sequence,
-            services: self.advertised.services(format, way),
+            services: self.advertised.borrow().services(format, way),
         };
         let mut datagram = Vec::new();
         beacon.encode(format, &mut datagram);

@@ -1,16 +1,19 @@
 //! Accepting connections: of neighbours as many as there is room for, of applications always an answer.
 
+use std::cell::Cell;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dhow_node::config::ListenerId;
 use dhow_node::driver::Purpose;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::bound::NeighbourSocket;
 use super::connection::{Side, serve};
 use super::listener::set_stall_timeout;
+use super::listeners::{Identity, Limits};
 use super::origins::Origin;
 use super::socket::Socket;
 use super::tls::Tls;
@@ -51,13 +54,14 @@ impl Places {
 /// connection gives way ([`Crowd`](super::crowd::Crowd)), or the new one is closed at once.
 pub async fn accept_neighbours(
     core: Core,
-    listening: NeighbourSocket,
+    (id, listener): (ListenerId, TcpListener),
+    limits: Rc<Cell<Limits>>,
     places: Places,
-    tls: Option<Tls>,
+    identity: Identity,
 ) {
     let accept = async || {
-        let (stream, _) = listening.listener.accept().await?;
-        set_stall_timeout(&stream, listening.stall_timeout);
+        let (stream, _) = listener.accept().await?;
+        set_stall_timeout(&stream, limits.get().stall_timeout);
         Ok(Socket::tcp(stream))
     };
     let (mut pace, mut shortage) = (Pace::default(), Pace::default());
@@ -66,24 +70,23 @@ pub async fn accept_neighbours(
         let socket = next(&core, &accept, &mut shortage).await;
         let address = socket.peer().map(|address| address.ip());
         let origin = address.map(Origin::from);
-        let is_one_too_many = |origin| !has_share(&core, origin, listening.connections_per_address);
+        let most = limits.get().connections_per_address;
+        let is_one_too_many = |origin| !has_share(&core, origin, most);
         if origin.is_some_and(is_one_too_many) {
             if let Some(more) = address_pace.say(core.now().monotonic) {
                 tracing::warn!(
                     more,
                     address = address.map(tracing::field::display),
-                    "a neighbour's connection was closed: its address has {} sessions (connections_per_address)",
-                    listening.connections_per_address
+                    "a neighbour's connection was closed: its address has {most} sessions (connections_per_address)"
                 );
             }
             continue;
         }
         match neighbour_place(&core, &places.free, origin).await {
             Some(place) => {
-                let purpose = Purpose::Accepted {
-                    listener: listening.id,
-                };
-                spawn(&core, socket, purpose, tls.clone(), place);
+                let purpose = Purpose::Accepted { listener: id };
+                let tls = identity.borrow().clone();
+                spawn(&core, socket, purpose, tls, place);
             }
             None => {
                 if let Some(more) = pace.say(core.now().monotonic) {

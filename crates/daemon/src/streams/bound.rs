@@ -1,37 +1,23 @@
 //! Everything that a node listens on, bound before it is ready.
 
-use std::time::Duration;
+use std::path::Path;
 
-use dhow_node::config::{Config, ListenerId};
-use dhow_node::discovery::config::service_of;
+use dhow_node::config::ListenerId;
 use tokio::net::{TcpListener, UnixListener};
 
-use super::listener::{Family, ListenError, SocketFile, bind_tcp, bind_udp, bind_unix};
+use super::listener::{Family, ListenError, SocketFile, bind_tcp, bind_unix};
+use super::listeners::BoundListener;
+use crate::admin::rights::Gate;
 use crate::admin::server::Sockets;
 use crate::config::NodeFile;
-use crate::datagrams::socket::DatagramSocket;
-use crate::discovering::Advertised;
+use crate::config::access::Access;
+use crate::groups::gid_of;
 use crate::run::RunError;
-use dhow_bundle::protocol::Transport;
-
-/// A listener for neighbours.
-pub struct NeighbourSocket {
-    /// Its number.
-    pub id: ListenerId,
-    /// The time for which sent octets may stay unacknowledged.
-    pub stall_timeout: Duration,
-    /// Connections of one origin, at most.
-    pub connections_per_address: usize,
-    /// The socket.
-    pub listener: TcpListener,
-}
 
 /// Everything that a node listens on.
 pub struct Bound {
     /// The listeners for neighbours.
-    pub neighbours: Vec<NeighbourSocket>,
-    /// The listeners for datagrams.
-    pub datagrams: Vec<(ListenerId, DatagramSocket)>,
+    pub neighbours: Vec<BoundListener>,
     /// The listeners for applications.
     pub clients: (UnixListener, Vec<TcpListener>),
     /// The listener for programs that are a part of the node, if any.
@@ -48,39 +34,27 @@ impl Bound {
     /// # Errors
     /// When one address or socket cannot be had.
     pub fn bind(file: &NodeFile) -> Result<Self, RunError> {
-        let (mut neighbours, mut datagrams) = (Vec::new(), Vec::new());
-        for (settings, id) in file.listen.iter().zip(0..) {
-            let own = file.listen.iter().any(|other| {
-                (other.transport, other.port) == (settings.transport, settings.port)
-                    && other.host.parse::<std::net::Ipv4Addr>().is_ok()
-            });
-            let family = if own && settings.port != 0 {
-                Family::Own
-            } else {
-                Family::Dual
-            };
-            if settings.transport == Transport::Udp {
-                for socket in bind_udp(&settings.host, settings.port, family)? {
-                    datagrams.push((ListenerId(id), socket));
-                }
-                continue;
-            }
-            for listener in bind_tcp(&settings.host, settings.port, family)? {
-                neighbours.push(NeighbourSocket {
-                    id: ListenerId(id),
-                    stall_timeout: settings.stall_timeout,
-                    connections_per_address: settings.connections_per_address,
-                    listener,
-                });
-            }
-        }
-        // Applications may be other users of a group; operators are who runs the node.
-        let (unix, api_file) = bind_unix(&file.api_socket, 0o660)?;
-        let (admin, admin_file) = bind_unix(&file.admin_socket(), 0o600)?;
+        let listeners = (0..).map(ListenerId).zip(&file.listen);
+        let neighbours = listeners
+            .map(|(id, settings)| BoundListener::bind(id, settings, &file.listen))
+            .collect::<Result<Vec<_>, _>>()?;
+        let access = &file.access;
+        let (unix, api_file) = bind_unix(&file.api_socket, access.api.as_deref(), 0o660)?;
+        let gate = gate(access, &file.admin_socket())?;
+        let (admin, admin_file) = bind_unix(
+            &file.admin_socket(),
+            access.admin.as_deref(),
+            match (gate, &access.admin) {
+                // Everybody may connect, and is told what they may.
+                (Gate::OfGroups { .. }, _) => 0o666,
+                (Gate::OfFile, Some(_)) => 0o660,
+                (Gate::OfFile, None) => 0o600,
+            },
+        )?;
         let mut files = vec![api_file, admin_file];
         let mut programs = None;
         if let Some(path) = &file.external_socket {
-            let (listener, external_file) = bind_unix(path, 0o600)?;
+            let (listener, external_file) = bind_unix(path, None, 0o600)?;
             programs = Some(listener);
             files.push(external_file);
         }
@@ -90,55 +64,48 @@ impl Bound {
                 tcp.push(listener.into_std()?);
             }
         }
+        let mut http = Vec::new();
+        if let Some(settings) = &file.http {
+            for listener in bind_text(&settings.listen)? {
+                http.push(listener.into_std()?);
+            }
+        }
         let clients = match &file.api_tcp {
             Some(address) => bind_text(address)?,
             None => Vec::new(),
         };
         Ok(Self {
             neighbours,
-            datagrams,
             clients: (unix, clients),
             programs,
             admin: Sockets {
                 unix: admin.into_std()?,
+                gate,
                 tcp,
+                http,
             },
             files,
         })
     }
-
-    /// The actual addresses for neighbours; those of datagrams with `/udp` behind them.
-    #[must_use]
-    pub fn addresses(&self) -> Vec<String> {
-        let neighbours = self.neighbours.iter();
-        let of_streams = neighbours.filter_map(|listening| listening.listener.local_addr().ok());
-        let sockets = self.datagrams.iter();
-        let of_datagrams = sockets.map(|(_, socket)| format!("{}/udp", socket.local()));
-        of_streams
-            .map(|address| address.to_string())
-            .chain(of_datagrams)
-            .collect()
-    }
 }
 
-impl Bound {
-    /// The listeners of which beacons tell.
-    #[must_use]
-    pub fn advertised(&self, node: &Config) -> Advertised {
-        let service = |ListenerId(id): ListenerId| {
-            let listener = node.listeners.get(usize::try_from(id).ok()?)?;
-            service_of(listener.protocol)
-        };
-        let streams = self.neighbours.iter().filter_map(|listening| {
-            Some((
-                service(listening.id)?,
-                listening.listener.local_addr().ok()?,
-            ))
-        });
-        let datagrams = self.datagrams.iter();
-        let datagrams = datagrams.filter_map(|(id, socket)| Some((service(*id)?, socket.local())));
-        Advertised::new(streams.chain(datagrams).collect())
-    }
+/// Who may do what at the admin socket `path`.
+fn gate(access: &Access, path: &Path) -> Result<Gate, ListenError> {
+    let number = |group: &String| {
+        gid_of(group).map_err(|error| ListenError::Group {
+            path: path.to_path_buf(),
+            group: group.clone(),
+            error,
+        })
+    };
+    Ok(match &access.readers {
+        None => Gate::OfFile,
+        Some(readers) => Gate::OfGroups {
+            owner: rustix::process::geteuid().as_raw(),
+            operators: access.admin.as_ref().map(number).transpose()?,
+            readers: number(readers)?,
+        },
+    })
 }
 
 /// Listen on `host:port`.
@@ -149,7 +116,7 @@ fn bind_text(address: &str) -> Result<Vec<TcpListener>, ListenError> {
     let Some((host, port)) = parts else {
         let error = std::io::Error::new(
             std::io::ErrorKind::InvalidInput,
-            "it is no address with a port",
+            "it is not an address with a port",
         );
         return Err(ListenError::Address {
             address: address.to_owned(),

@@ -13,6 +13,7 @@ use rustls::pki_types::ServerName;
 use super::flow::{Flow, farewell};
 use super::identity::peer_identities;
 use super::pipe::Pipe;
+use super::refusals;
 use super::relay::relay;
 use super::rest::rest;
 use super::socket::Socket;
@@ -147,6 +148,10 @@ impl Connection {
                 Ok(Step::Stop(stop)) => return Poll::Ready(stop),
                 Err(error) => {
                     tracing::debug!(stream = self.stream.0, "connection failed: {error}");
+                    // Under TLS 1.3 whoever dialled is done with the handshake before it hears of a refusal.
+                    if let Some(why) = refusals::why(&error) {
+                        self.core.insecure(self.stream, &why);
+                    }
                     return Poll::Ready(Stop::Gone);
                 }
             }
@@ -229,7 +234,10 @@ impl Side {
                 let identities = peer_identities(&stream, dialled, peer.map(|peer| peer.ip()));
                 Ok((Socket::Tls(Box::new(stream)), identities))
             }
-            Ok(Err(error)) => Err(format!("TLS handshake failed: {error}")),
+            Ok(Err(error)) => {
+                let why = refusals::why(&error);
+                Err(why.unwrap_or_else(|| format!("TLS handshake failed: {error}")))
+            }
             Err(_) => {
                 let patience = HANDSHAKE_TIMEOUT.as_secs();
                 Err(format!("TLS handshake was not done within {patience} s"))

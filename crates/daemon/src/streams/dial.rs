@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dhow_node::config::LinkId;
@@ -17,15 +18,16 @@ use super::accept::Places;
 use super::carrier::Carriers;
 use super::connection::{Side, serve};
 use super::listener::{set_path_check, set_stall_timeout};
+use super::listeners::Identity;
 use super::route::is_carrier_missing;
 use super::socket::Socket;
-use super::tls::Tls;
 use crate::config::file::DialSettings;
 use crate::core::Core;
+use crate::datagrams::calls::plain;
 use crate::datagrams::conversation::Conversation;
 use crate::datagrams::path::{Path, is_missing, says_no_way};
 use crate::datagrams::port::Ports;
-use crate::datagrams::socket::plain;
+use crate::datagrams::seal::SharedKey;
 use dhow_bundle::protocol::Transport;
 
 /// Addresses of one host that are tried, at most.
@@ -142,6 +144,11 @@ impl DialTable {
         }
     }
 
+    /// A link is dialled so from now on.
+    pub fn set(&self, link: LinkId, settings: DialSettings) {
+        self.links.borrow_mut().insert(link, settings);
+    }
+
     /// A link was not made.
     pub fn remove(&self, link: LinkId) {
         drop(self.links.borrow_mut().remove(&link));
@@ -154,7 +161,7 @@ pub struct Means {
     /// Places for connections.
     pub places: Places,
     /// This node's identity, if it has one.
-    pub tls: Option<Tls>,
+    pub identity: Identity,
     /// The links that have no carrier.
     pub carriers: Rc<Carriers>,
     /// The sockets for datagrams.
@@ -263,7 +270,7 @@ async fn connect_for(
     set_path_check(&stream, settings.path_check);
     let side = Side::Dialled(server_name(&settings.host, &stream));
     let purpose = Purpose::Dialled { link };
-    let (core, tls) = (core.clone(), means.tls.clone());
+    let (core, tls) = (core.clone(), means.identity.borrow().clone());
     drop(tokio::task::spawn_local(async move {
         serve(core, Socket::tcp(stream), purpose, side, tls).await;
         drop(place);
@@ -278,6 +285,9 @@ async fn converse_for(
     settings: &DialSettings,
     means: &Means,
 ) -> io::Result<()> {
+    let key = settings.key.as_deref().map(SharedKey::load).transpose();
+    let key = key.map_err(|error| io::Error::other(format!("its key cannot be used: {error}")))?;
+    let key = key.map(Arc::new);
     let mut last = no_address();
     for address in resolve(settings).await?.map(plain) {
         let absent = |why| {
@@ -292,7 +302,10 @@ async fn converse_for(
             }),
         };
         let ports = Rc::clone(&means.ports);
-        match way.and_then(|way| Conversation::begin(core.clone(), ports, link, way)) {
+        let carried = settings.protocol.into();
+        let (core, key) = (core.clone(), key.clone());
+        let begin = |way| Conversation::begin(core, ports, link, (way, carried), key);
+        match way.and_then(begin) {
             Ok(conversation) => {
                 let carriers = Rc::clone(&means.carriers);
                 let lasts = conversation.last(carriers, settings.retry);

@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use super::path::PROBE_INTERVAL_MS;
 use crate::datagrams::socket::DatagramSocket;
+use crate::groups::gid_of;
 
 /// Connections that the system keeps waiting for one listener.
 const BACKLOG: i32 = 128;
@@ -49,8 +50,18 @@ pub enum ListenError {
         /// The socket.
         path: PathBuf,
     },
+    /// A Unix socket cannot be given to a group.
+    #[error("cannot give {} to the group '{group}': {error}", path.display())]
+    Group {
+        /// The socket.
+        path: PathBuf,
+        /// The group.
+        group: String,
+        /// The error of the system.
+        error: io::Error,
+    },
     /// A file that is no socket is in the way.
-    #[error("cannot listen on {}: a file is there that is no socket", path.display())]
+    #[error("cannot listen on {}: a file is there that is not a socket", path.display())]
     InTheWay {
         /// The path.
         path: PathBuf,
@@ -82,6 +93,9 @@ impl ListenError {
             Self::NoHost { .. } => Some(
                 "write the address of an interface (`ip address` shows them), or [::] for every one",
             ),
+            Self::Group { .. } => Some(
+                "the group must exist, and the user that runs the node be root or one of its members",
+            ),
             Self::InTheWay { .. } => None,
         }
     }
@@ -98,6 +112,7 @@ impl ListenError {
                     | io::ErrorKind::NotFound
                     | io::ErrorKind::NotADirectory
             ),
+            Self::Group { error, .. } => error.kind() == io::ErrorKind::NotFound,
             Self::Address { .. } | Self::InUse { .. } | Self::InTheWay { .. } => false,
         }
     }
@@ -194,11 +209,15 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Listen on a Unix socket with the permissions `mode`; one that a dead process left is removed.
+/// Listen on a Unix socket with the permissions `mode`, for the group `group` where there is one; one that a dead process left is removed.
 ///
 /// # Errors
-/// When another program listens there, something else is in the way, or the system refuses.
-pub fn bind_unix(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), ListenError> {
+/// When another program listens there, something else is in the way, there is no such group, or the system refuses.
+pub fn bind_unix(
+    path: &Path,
+    group: Option<&str>,
+    mode: u32,
+) -> Result<(UnixListener, SocketFile), ListenError> {
     use std::os::unix::fs::PermissionsExt as _;
     let fault = |error| ListenError::Path {
         path: path.to_path_buf(),
@@ -228,8 +247,20 @@ pub fn bind_unix(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), L
         path: path.to_path_buf(),
         identity: identity(path).map_err(fault)?,
     };
+    if let Some(group) = group {
+        give_to_group(path, group).map_err(|error| ListenError::Group {
+            path: path.to_path_buf(),
+            group: group.to_owned(),
+            error,
+        })?;
+    }
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(fault)?;
     Ok((listener, file))
+}
+
+fn give_to_group(path: &Path, group: &str) -> io::Result<()> {
+    let group = rustix::fs::Gid::from_raw(gid_of(group)?);
+    Ok(rustix::fs::chown(path, None, Some(group))?)
 }
 
 /// Give a connection up when its peer's TCP acknowledges nothing for this long; zero changes nothing.

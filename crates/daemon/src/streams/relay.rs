@@ -80,7 +80,7 @@ impl Relay {
         let mut progress = wishes.cut && !self.closing;
         self.gather.clear();
         let taken = match self.more {
-            true if self.core.counts_written(self.stream) => {
+            true if self.core.ask(|node| node.counts_written(self.stream)) => {
                 self.pipe.takes_once_written(context.waker())
             }
             true => self.pipe.takes(context.waker()),

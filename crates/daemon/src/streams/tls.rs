@@ -5,9 +5,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use dhow_bundle::Instant;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls13_signature,
@@ -19,16 +18,18 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
     ServerConfig, SignatureScheme,
 };
+use std::time::{Duration, SystemTime};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use webpki::{
     EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage,
     RequiredEkuNotFoundContext,
 };
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::connection::Side;
+use super::refusals;
 use crate::config::file::TlsSettings;
-use crate::pace::Pace;
 
 /// id-kp-bundleSecurity, 1.3.6.1.5.5.7.3.35 (RFC 9174 4.4.2.1).
 const BUNDLE_SECURITY: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x23];
@@ -60,6 +61,7 @@ pub enum TlsError {
 pub struct Tls {
     client: TlsConnector,
     server: TlsAcceptor,
+    ends: Option<SystemTime>,
 }
 
 impl Tls {
@@ -93,9 +95,8 @@ impl Tls {
             subjects: roots.subjects(),
             roots,
             algorithms: provider.signature_verification_algorithms,
-            begun: std::time::Instant::now(),
-            said: Mutex::default(),
         });
+        let ends = chain.first().and_then(end_of);
         let versions = &[&rustls::version::TLS13];
         let client = ClientConfig::builder_with_provider(Arc::<CryptoProvider>::clone(&provider))
             .with_protocol_versions(versions)?
@@ -109,7 +110,14 @@ impl Tls {
         Ok(Self {
             client: Arc::new(client).into(),
             server: Arc::new(server).into(),
+            ends,
         })
+    }
+
+    /// When this node's certificate ends; `None` where it does not say so in a way that is understood.
+    #[must_use]
+    pub const fn ends(&self) -> Option<SystemTime> {
+        self.ends
     }
 
     /// The handshake on a connection: who dialled is the client (RFC 9174 4.4.3).
@@ -130,6 +138,13 @@ impl Tls {
             Side::Accepted => self.server.accept(stream).await.map(TlsStream::from),
         }
     }
+}
+
+/// When a certificate's validity ends.
+fn end_of(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    let end = u64::try_from(parsed.validity().not_after.timestamp()).ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(end))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -153,8 +168,6 @@ struct PathVerifier {
     roots: RootCertStore,
     subjects: Vec<DistinguishedName>,
     algorithms: WebPkiSupportedAlgorithms,
-    begun: std::time::Instant,
-    said: Mutex<Pace>,
 }
 
 impl PathVerifier {
@@ -179,14 +192,7 @@ impl PathVerifier {
                 .map(|_| ())
         });
         verified.map_err(|error| {
-            let more = self.said.lock().ok().and_then(|mut said| {
-                let now = Instant::START + self.begun.elapsed();
-                said.say(now)
-            });
-            // Anybody may come with a certificate of no worth, as often as they like.
-            if let Some(more) = more {
-                tracing::warn!(more, "the peer's certificate is refused: {error}");
-            }
+            refusals::refuse(end_entity, &error);
             // RFC 9174 4.4.4.1: the alert is bad_certificate whatever was wrong.
             Error::InvalidCertificate(CertificateError::BadEncoding)
         })
@@ -426,19 +432,15 @@ mod tests {
     #[test]
     fn rfc9174_4_4_4_1_a_certificate_of_an_unknown_authority_is_refused() {
         let (ours, theirs) = (authority(), authority());
+        let said = |outcome: io::Result<()>| refusals::why(&outcome.unwrap_err()).unwrap();
+        let refused = |why: String| {
+            why.starts_with("the peer's certificate of \"CN=rcgen self signed cert\", issued by ")
+                && why.ends_with("is refused: nobody of 'authorities' in [tls] has signed it")
+        };
         let (dialled, _) = shake(&node(&ours, &ours, &[]), &node(&theirs, &ours, &[]));
-        assert!(
-            dialled
-                .unwrap_err()
-                .to_string()
-                .contains("invalid peer certificate")
-        );
-        let (_, accepted) = shake(&node(&theirs, &ours, &[]), &node(&ours, &ours, &[]));
-        assert!(
-            accepted
-                .unwrap_err()
-                .to_string()
-                .contains("invalid peer certificate")
-        );
+        assert!(refused(said(dialled)));
+        let (dialled, accepted) = shake(&node(&theirs, &ours, &[]), &node(&ours, &ours, &[]));
+        assert!(refused(said(accepted)));
+        assert!(said(dialled).starts_with("the peer refuses this node's certificate"));
     }
 }

@@ -16,6 +16,7 @@ use super::connection::Side;
 use super::flow::{Flow, farewell};
 use super::outgoing::Unwritten;
 use super::pipe::Pipe;
+use super::refusals;
 use super::rest::rest;
 use super::socket::{Detached, Socket};
 use super::tls::Tls;
@@ -121,6 +122,9 @@ async fn take(
             let pipe = Arc::clone(&assignment.pipe);
             if let Err(error) = attend(assignment, pool, reader).await {
                 tracing::debug!("connection failed: {error}");
+                if let Some(why) = refusals::why(&error) {
+                    pipe.secured(Err(why));
+                }
             }
             pipe.end();
         });

@@ -35,7 +35,7 @@ impl Written {
     fn check(&self, line: usize) -> Result<(Option<Contact>, Range), String> {
         let time = |number: &Number| {
             let text = format!("{number}s");
-            parse_duration(&text).map_err(|_| format!("{number} is no number of seconds"))
+            parse_duration(&text).map_err(|_| format!("{number} is not a number of seconds"))
         };
         let (start, end) = (time(&self.start_time)?, time(&self.end_time)?);
         if end <= start {

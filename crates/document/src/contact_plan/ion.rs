@@ -42,7 +42,7 @@ fn read_line((number, line): (usize, &str), plan: &mut Plan) -> Result<(), Strin
             let (from, to) = ends(node(from)?, node(to)?)?;
             let seconds = seconds
                 .parse::<u64>()
-                .map_err(|_| format!("'{seconds}' is no number of seconds"))?;
+                .map_err(|_| format!("'{seconds}' is not a number of seconds"))?;
             plan.ranges.push(Range {
                 line: number,
                 from,
@@ -53,7 +53,7 @@ fn read_line((number, line): (usize, &str), plan: &mut Plan) -> Result<(), Strin
             });
             Ok(())
         }
-        [first, ..] => Err(format!("'{first} …' is no line of a contact plan")),
+        [first, ..] => Err(format!("'{first} …' is not a line of a contact plan")),
     }
 }
 
@@ -62,7 +62,7 @@ fn window(start: &str, end: &str) -> Result<(Duration, Duration), String> {
         text.strip_prefix('+')
             .and_then(|digits| digits.parse::<u64>().ok())
             .map(Duration::from_secs)
-            .ok_or_else(|| format!("'{text}' is no time: seconds from the start, '+60'"))
+            .ok_or_else(|| format!("'{text}' is not a time: seconds from the start, '+60'"))
     };
     let (start, end) = (time(start)?, time(end)?);
     if end <= start {

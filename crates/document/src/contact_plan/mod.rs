@@ -18,6 +18,7 @@
 mod hdtn;
 mod ion;
 mod one;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -38,10 +39,12 @@ pub enum Format {
     Hdtn,
     /// The ONE's connectivity traces.
     One,
+    /// Tables of two nodes, a beginning and an end, as those of iMotes at CRAWDAD.
+    Table,
 }
 
 /// Names of formats in files.
-pub const FORMATS: &[&str] = &["ion", "hdtn", "one"];
+pub const FORMATS: &[&str] = &["ion", "hdtn", "one", "table"];
 
 impl Format {
     /// The format of a name in [`FORMATS`].
@@ -51,6 +54,7 @@ impl Format {
             "ion" => Some(Self::Ion),
             "hdtn" => Some(Self::Hdtn),
             "one" => Some(Self::One),
+            "table" => Some(Self::Table),
             _ => None,
         }
     }
@@ -65,6 +69,10 @@ impl Format {
             Self::Hdtn
         } else if first.split_whitespace().nth(1) == Some("CONN") {
             Self::One
+        } else if first.starts_with(|letter: char| letter.is_ascii_digit())
+            && table::columns(first).len() > 3
+        {
+            Self::Table
         } else {
             Self::Ion
         }
@@ -75,6 +83,7 @@ impl Format {
             Self::Hdtn => {
                 "a contact has \"source\", \"dest\", \"startTime\", \"endTime\", \"rateBitsPerSec\" and \"owlt\""
             }
+            Self::Table => "a line is 'NODE NODE START END', in seconds",
             Self::One => "a line is 'SECONDS CONN NODE NODE up' or '… down'",
             Self::Ion => {
                 "a line is 'a contact +START +END NODE NODE OCTETS_PER_SECOND' or 'a range +START +END NODE NODE SECONDS'"
@@ -145,6 +154,7 @@ impl Plan {
             Format::Ion => ion::read(text),
             Format::Hdtn => hdtn::read(text),
             Format::One => one::read(text, end),
+            Format::Table => table::read(text),
         };
         read.map_err(|(line, what)| FileError::at(path, line, what).with_hint(format.hint()))
     }
@@ -179,5 +189,5 @@ fn ends(from: u32, to: u32) -> Result<(u32, u32), String> {
 
 fn node(text: &str) -> Result<u32, String> {
     text.parse()
-        .map_err(|_| format!("'{text}' is no node number"))
+        .map_err(|_| format!("'{text}' is not a node number"))
 }

@@ -26,7 +26,7 @@ pub(super) fn read(text: &str, end: Duration) -> Result<Plan, Wrong> {
 /// The number of a host, behind the word that may be before it.
 fn host(text: &str) -> Result<u32, String> {
     let digits = text.trim_start_matches(|letter: char| !letter.is_ascii_digit());
-    node(digits).map_err(|_| format!("'{text}' is no node number"))
+    node(digits).map_err(|_| format!("'{text}' is not a node number"))
 }
 
 /// The line and the time of a connection's beginning.
@@ -48,10 +48,10 @@ impl Trace {
             [] => return Ok(()),
             [first, ..] if first.starts_with('#') => return Ok(()),
             [time, "CONN", first, second, state, ..] => (time, first, second, state),
-            _ => return Err(format!("'{line}' is no line of a connectivity trace")),
+            _ => return Err(format!("'{line}' is not a line of a connectivity trace")),
         };
         let time = parse_duration(&format!("{time}s"))
-            .map_err(|_| format!("'{time}' is no number of seconds"))?;
+            .map_err(|_| format!("'{time}' is not a number of seconds"))?;
         if time < self.last {
             return Err("it is earlier than the line before".to_owned());
         }

@@ -33,7 +33,12 @@ fn each_format_is_seen_from_its_first_line_and_read_in_both_directions() {
             { "contact": 2, "source": 2, "dest": 3, "startTime": 70, "endTime": 80, "rateBitsPerSec": 0 }
         ] }"#;
     let one = "10.0 CONN 1 2 up\n30 CONN 2 1 down\n990 CONN 3 1 up\n";
-    for (text, format) in [(ion, Format::Ion), (hdtn, Format::Hdtn), (one, Format::One)] {
+    for (text, format) in [
+        (ion, Format::Ion),
+        (hdtn, Format::Hdtn),
+        (one, Format::One),
+        ("1 2 0 9", Format::Table),
+    ] {
         assert_eq!(Format::of(text), format, "{text}");
     }
     let rate = Some(2_000);
@@ -88,7 +93,7 @@ fn a_bad_line_is_named() {
     for (text, said) in [
         (
             "a contact +10 +20 1 2\n",
-            "plan:1: 'a …' is no line of a contact plan",
+            "plan:1: 'a …' is not a line of a contact plan",
         ),
         (
             "\na contact +20 +10 1 2 5\n",
@@ -96,7 +101,7 @@ fn a_bad_line_is_named() {
         ),
         (
             "a contact 2030/1/1 +10 1 2 5\n",
-            "plan:1: '2030/1/1' is no time: seconds from the start, '+60'",
+            "plan:1: '2030/1/1' is not a time: seconds from the start, '+60'",
         ),
         (
             "a range +0 +10 1 1 5\n",
@@ -115,15 +120,15 @@ fn a_bad_line_is_named() {
             "1.0 CONN 1 2 up\n2 CONN 2 1 up\n",
             "plan:2: 1 and 2 are connected already",
         ),
-        ("1.0 CONN 1 p up\n", "plan:1: 'p' is no node number"),
-        ("1.0 CONN 1 p2q up\n", "plan:1: 'p2q' is no node number"),
+        ("1.0 CONN 1 p up\n", "plan:1: 'p' is not a node number"),
+        ("1.0 CONN 1 p2q up\n", "plan:1: 'p2q' is not a node number"),
         (
             "1.0 CONN 1 2 up\n1.0 C M1 1 2 100\n",
-            "plan:2: '1.0 C M1 1 2 100' is no line of a connectivity trace",
+            "plan:2: '1.0 C M1 1 2 100' is not a line of a connectivity trace",
         ),
         (
             "soon CONN 1 2 up\n",
-            "plan:1: 'soon' is no number of seconds",
+            "plan:1: 'soon' is not a number of seconds",
         ),
         (
             "{\n \"contacts\": [\n  {\"source\": 1}\n ]\n}\n",
@@ -138,5 +143,38 @@ fn a_bad_line_is_named() {
         let error = plan(text).expect_err("it is refused");
         assert_eq!(error.to_string(), said);
         assert!(error.hint.is_some());
+    }
+}
+
+#[test]
+fn tables_have_a_contact_in_each_line() {
+    let text = "# node node start end number\n1\t8 121 121 1 0\n\n3,1,10.5,130,2,40\n";
+    assert_eq!(
+        seen(&plan(text).expect(text)),
+        [
+            (2, 1, 8, 121, 122, None),
+            (2, 8, 1, 121, 122, None),
+            (4, 3, 1, 10, 130, None),
+            (4, 1, 3, 10, 130, None)
+        ]
+    );
+    // Dates: from the first beginning on.
+    let dates = "1 2 1156083900 1156084000\n2 3 1156083800 1156083850\n";
+    let read = seen(&plan(dates).expect(dates));
+    assert_eq!((read[0].3, read[0].4, read[2].3), (100, 200, 0));
+    for (text, expected) in [
+        (
+            "1 2 0 9\n1 2 3",
+            "plan:2: '1 2 3' does not have four columns",
+        ),
+        ("1 2 9 0", "plan:1: it ends before it begins"),
+        (
+            "1 2 0 9\n1 1 0 9",
+            "plan:2: node 1 needs no contact with itself",
+        ),
+        ("1 2 0 NaN", "plan:1: 'NaN' is not a number of seconds"),
+    ] {
+        let error = plan(text).expect_err(text).to_string();
+        assert!(error.contains(expected), "{error}");
     }
 }

@@ -113,7 +113,7 @@ fn what_cannot_be_set_is_named_with_what_was_meant() {
         ),
         (
             "boat.load=2 bushels",
-            "'load' is no size: 'bushels' is no unit of size (one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB); for example: load = \"2kB\"",
+            "'load' is not a size: 'bushels' is not a unit of size (one of B, kB, MB, GB, TB, KiB, MiB, GiB, TiB); for example: load = \"2kB\"",
         ),
         (
             "boat.leaks=wet",

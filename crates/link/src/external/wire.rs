@@ -27,7 +27,7 @@ pub enum WireError {
     #[error("a second greeting")]
     Greeting,
     /// The reason of a refusal has more than eight bits.
-    #[error("{0} is no reason to refuse a bundle")]
+    #[error("{0} is not a reason to refuse a bundle")]
     Reason(u64),
     /// An array that does not begin with its length.
     #[error("an array of indefinite length")]

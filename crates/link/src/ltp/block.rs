@@ -40,6 +40,13 @@ impl Block {
         self.pieces.push((offset, piece));
     }
 
+    /// Add all octets of another block at the end.
+    pub(super) fn append(&mut self, other: Self) {
+        for (_, piece) in other.pieces {
+            self.push(piece);
+        }
+    }
+
     /// Add the octets from `start` to `end`, which must be there, to the datagram under construction.
     pub(super) fn give(&self, start: u64, end: u64, out: &mut Batch) {
         assert!(

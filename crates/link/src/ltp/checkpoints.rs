@@ -3,9 +3,10 @@
 use alloc::collections::{BTreeMap, VecDeque};
 
 use dhow_bundle::Instant;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use super::segment::{DataHead, Reason};
-use super::timer::{Again, Awaited};
+use super::timer::{Again, Awaited, Change};
 
 /// The checkpoints of a session.
 #[derive(Debug)]
@@ -85,7 +86,8 @@ impl Checkpoints {
         };
         self.waiting.insert(serials.checkpoint, checkpoint);
         // RFC 5326 3.2.1: the next must be greater by one.
-        self.next_serial = serials.checkpoint.saturating_add(1);
+        let step = u64::from(!planted(Mutant::CheckpointNumberStandsStill));
+        self.next_serial = serials.checkpoint.saturating_add(step);
     }
 
     /// The checkpoint that is to be sent again.
@@ -140,16 +142,10 @@ impl Checkpoints {
             .min()
     }
 
-    /// The peer ceases transmission.
-    pub(super) fn suspend(&mut self, now: Instant) {
+    /// The way to the peer is another.
+    pub(super) fn follow(&mut self, change: Change) {
         let all = self.waiting.values_mut();
-        all.for_each(|checkpoint| checkpoint.awaited.suspend(now));
-    }
-
-    /// The peer transmits again.
-    pub(super) fn resume(&mut self, now: Instant) {
-        let all = self.waiting.values_mut();
-        all.for_each(|checkpoint| checkpoint.awaited.resume(now));
+        all.for_each(|checkpoint| checkpoint.awaited.follow(change));
     }
 
     /// RFC 5326 6.19: none is sent or waited for any more.

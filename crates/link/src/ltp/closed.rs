@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 
 use super::segment::DataHead;
+use crate::stream::TransferId;
 
 /// The numbers of incoming sessions that are over, so that a late segment opens none of them again. The oldest is
 /// forgotten for the newest.
@@ -21,6 +22,8 @@ pub(super) struct Over {
     /// Only green octets came, and not all of the block: a red part may be on its way still, for which the standard opens
     /// the session again (RFC 5326 8.2).
     pub(super) takes_red: bool,
+    /// Our number of its transfer, if octets of it were told of.
+    pub(super) transfer: Option<TransferId>,
 }
 
 /// A data segment's relation to the sessions that are over.
@@ -54,6 +57,15 @@ impl Closed {
         {
             self.known.remove(&oldest);
         }
+    }
+
+    /// The session of a transfer: mostly a recent one.
+    pub(super) fn session_of(&self, transfer: TransferId) -> Option<u64> {
+        let is_it = |number: &&u64| {
+            let over = self.known.get(number);
+            over.is_some_and(|over| over.transfer == Some(transfer))
+        };
+        self.order.iter().rev().find(is_it).copied()
     }
 
     pub(super) fn look(&self, head: &DataHead) -> Lateness {

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use dhow_bundle::NodeId;
 
+use super::cookies::cookie_octets_max;
 use super::seal::{Authentication, MAX_KEY_ID_OCTETS};
 use crate::datagram::Rate;
 
@@ -56,6 +57,9 @@ pub struct Config {
     pub service: u64,
     /// Default `All`.
     pub red: Red,
+    /// Transfers that wait are one block together, of at most so many octets, where blocks are all red; never when 0 (the
+    /// default). The peer takes the block apart. One that has more octets is a block of its own.
+    pub aggregate: u64,
     /// Largest datagram that we send, octets of UDP payload, from [`LEAST_MTU`] to [`MAX_MTU`]. Default 1,400. Each
     /// holds one segment.
     pub mtu: u64,
@@ -74,12 +78,16 @@ pub struct Config {
     pub reordering: Duration,
     /// Largest block in either direction, octets, at most [`MAX_BLOCK_OCTETS`]. Default 64 MiB.
     pub transfer_mru: u64,
-    /// Octets behind gaps of incoming blocks that the node may have to keep. Default 16 MiB.
+    /// Octets behind gaps of incoming blocks that the node may have to keep, of which half are for red ones alone. Default 16 MiB.
     pub reassembly_octets: u64,
     /// Sessions that may be open at a time in each direction. Default 1,024. Further transfers wait.
     pub sessions: usize,
     /// Gaps of an incoming block. Default 4,096.
     pub gaps: usize,
+    /// Ranges of an outgoing block that are claimed, or that wait to be sent again. Reports beyond that are taken when some of
+    /// those have come. Default 16,384: twice as many as a loss of one in five leaves of the longest block in segments of the
+    /// default size.
+    pub ranges: usize,
     /// Reports of one session that wait for their acknowledgment. Default 64.
     pub reports_under_way: usize,
     /// Times that a checkpoint, report or cancellation is sent at most (RFC 5326 6.7, 6.8, 6.16). Default 16.
@@ -88,12 +96,15 @@ pub struct Config {
     pub reports: u32,
     /// Retransmission cycles that follow each other (RFC 5326 6.22). Default 64.
     pub cycles: u32,
-    /// Lost octets are sent twice when they are sent again, up to one part in so many of the red part, where the copies take
-    /// less than a quarter of a round trip at `rate`; never when 0. So are the checkpoints and reports of a session that lost
-    /// something. Default 16: losing what was sent again costs a round trip each time.
+    /// Lost octets are sent again with copies where losing them once more would cost a round trip: near the end of a block, and when
+    /// they were lost again. Copies are up to one part in so many of the red part, or take next to nothing of a round trip, and take less
+    /// than a quarter of one at `rate`; there are none when 0. The checkpoints and reports of a session that lost something are sent twice. Default 16.
     pub doubling: u64,
     /// Segments are authenticated (RFC 5327 2.1); not when `None` (the default).
     pub authentication: Option<Authentication>,
+    /// Octets of the cookie that this engine begins in each session, up to [`MAX_COOKIE_OCTETS`] (RFC 5327 2.2). Default 0: it
+    /// begins none. Those of the peer are sent back in any case.
+    pub cookie_octets: u64,
     /// A session is cancelled in which the peer says nothing for so long. Default 600 s; at least four round trips.
     pub idle_timeout: Duration,
     /// The green part of a block is given up when nothing came for so long. Default 10 s.
@@ -112,6 +123,7 @@ impl Default for Config {
             remote_engine: 0,
             service: BUNDLE_PROTOCOL,
             red: Red::All,
+            aggregate: 0,
             mtu: 1_400,
             checkpoint_octets: 256 << 10,
             rate: Rate {
@@ -125,12 +137,14 @@ impl Default for Config {
             reassembly_octets: 16 << 20,
             sessions: 1_024,
             gaps: 4_096,
+            ranges: 16_384,
             reports_under_way: 64,
             transmissions: 16,
             reports: 4_096,
             cycles: 64,
             doubling: 16,
             authentication: None,
+            cookie_octets: 0,
             idle_timeout: Duration::from_secs(600),
             green_timeout: Duration::from_secs(10),
             remembered: 16_384,
@@ -144,6 +158,7 @@ impl Config {
     pub(super) fn bounded(mut self) -> Self {
         self.mtu = self.mtu.clamp(LEAST_MTU, MAX_MTU);
         self.transfer_mru = self.transfer_mru.min(MAX_BLOCK_OCTETS);
+        self.cookie_octets = self.cookie_octets.min(cookie_octets_max(self.mtu));
         self.sessions = self.sessions.max(1);
         self.gaps = self.gaps.max(1);
         self.reports_under_way = self.reports_under_way.max(1);
@@ -152,9 +167,14 @@ impl Config {
         if let Some(authentication) = &mut self.authentication {
             authentication.key_id.truncate(MAX_KEY_ID_OCTETS);
         }
-        let round_trips = self.round_trip().saturating_add(self.margin);
-        self.idle_timeout = self.idle_timeout.max(round_trips.saturating_mul(4));
+        self.idle_timeout = self.idle_timeout.max(self.least_idle_timeout());
         self
+    }
+
+    /// Four round trips, each with the margin.
+    pub(super) fn least_idle_timeout(&self) -> Duration {
+        let round_trip = self.round_trip().saturating_add(self.margin);
+        round_trip.saturating_mul(4)
     }
 
     /// There and back.
@@ -162,9 +182,9 @@ impl Config {
         self.light_time.saturating_mul(2)
     }
 
-    /// Octets that leave in a quarter of a round trip.
-    pub(super) fn quarter_octets(&self) -> u64 {
-        let quarter = u64::try_from(self.round_trip().as_millis() / 4).unwrap_or(u64::MAX);
-        quarter.saturating_mul(self.rate.octets_per_s) / 1_000
+    /// Octets that leave in a round trip.
+    pub(super) fn round_trip_octets(&self) -> u64 {
+        let round_trip = u64::try_from(self.round_trip().as_millis()).unwrap_or(u64::MAX);
+        round_trip.saturating_mul(self.rate.octets_per_s) / 1_000
     }
 }

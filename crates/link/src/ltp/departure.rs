@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use dhow_bundle::Instant;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::Piece;
 
 use super::engine::Engine;
 use super::operations::Operation;
-use super::segment::Party;
+use super::segment::{Party, SessionId};
 use super::sending::Next;
 use super::wire::{write_cancel, write_cancel_ack, write_report, write_report_ack};
 use crate::datagram::Batch;
@@ -46,13 +47,17 @@ impl Engine {
 
     /// Write a segment of the internal operations traffic; false when nobody needs it any more.
     fn write(&mut self, operation: Operation) -> bool {
-        let (out, envelope) = (&mut self.scratch, &self.local.envelope);
+        let (out, local) = (&mut self.scratch, &self.local);
         out.clear();
         match operation {
-            Operation::ReportAck(id, serial) => write_report_ack(out, id, serial, envelope),
-            Operation::CancelAck(id, by) => write_cancel_ack(out, id, by, envelope),
+            Operation::ReportAck(id, serial) => {
+                let next = u64::from(planted(Mutant::NextReportAcknowledged));
+                let serial = serial.saturating_add(next);
+                write_report_ack(out, id, serial, local.around(id))
+            }
+            Operation::CancelAck(id, by) => write_cancel_ack(out, id, by, local.around(id)),
             Operation::Report(number, serial) => match self.incoming.report(number, serial) {
-                Some((id, report)) => write_report(out, id, report, envelope),
+                Some((id, report)) => write_report(out, id, report, local.around(id)),
                 None => return false,
             },
             Operation::Cancel(by, number) => {
@@ -61,7 +66,7 @@ impl Engine {
                     Party::Receiver => self.incoming.cancellation(number),
                 };
                 match cancellation {
-                    Some((id, reason)) => write_cancel(out, id, by, reason, envelope),
+                    Some((id, reason)) => write_cancel(out, id, by, reason, local.around(id)),
                     None => return false,
                 }
             }
@@ -71,6 +76,10 @@ impl Engine {
 
     pub(super) fn give(&mut self, now: Instant, next: &Outgoing, out: &mut Batch) {
         self.given = self.given.saturating_add(1);
+        if let Some(id) = self.session_of(next) {
+            let delay = self.local.cookie_delay();
+            self.local.cookies.given(now, id, delay);
+        }
         let cue = match next {
             Outgoing::Operation(operation) => {
                 self.local.operations.pop();
@@ -85,6 +94,24 @@ impl Engine {
         };
         if let Some(cue) = cue {
             self.cues.push_back((self.given, cue));
+        }
+    }
+
+    /// The session of a datagram.
+    fn session_of(&self, next: &Outgoing) -> Option<SessionId> {
+        match next {
+            Outgoing::Data(next) => Some(next.session()),
+            Outgoing::Operation(Operation::ReportAck(id, _) | Operation::CancelAck(id, _)) => {
+                Some(*id)
+            }
+            Outgoing::Operation(Operation::Report(number, serial)) => {
+                self.incoming.report(*number, *serial).map(|(id, _)| id)
+            }
+            Outgoing::Operation(Operation::Cancel(by, number)) => match by {
+                Party::Sender => self.outgoing.cancellation(*number),
+                Party::Receiver => self.incoming.cancellation(*number),
+            }
+            .map(|(id, _)| id),
         }
     }
 

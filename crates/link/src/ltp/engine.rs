@@ -4,25 +4,27 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, Now};
 
 use super::config::{Config, LEAST_MTU, Red};
+use super::cookies::Cookies;
 use super::departure::Cue;
 use super::fault::{Fault, Faults};
 use super::local::Local;
 use super::numbers::Numbers;
 use super::operations::Operations;
 use super::seal::Authentication;
-use super::segment::{Party, Segment};
+use super::segment::{Party, Segment, SessionId};
 use super::sessions_in::SessionsIn;
 use super::sessions_out::SessionsOut;
-use super::timer::Distance;
+use super::timer::{Change, Distance};
 use super::wire::{Envelope, Packet, Received};
 use crate::datagram::pacing::Bucket;
 use crate::datagram::{
     Assurance, Batch, Capabilities, DatagramEvent, DatagramLink, Limit, Path, PathState,
 };
-use crate::stream::{DownReason, LinkCommand, TerminateReason};
+use crate::stream::{DownReason, LinkCommand, TerminateReason, TransferId};
 
 /// Events that may wait before datagrams are dropped. One more datagram may add as many as it has segments.
 pub(super) const MAX_EVENTS_WAITING: usize = 16_384;
@@ -51,6 +53,28 @@ pub struct Engine {
     /// Link state cues (RFC 5326 5) of segments that are waited for: datagrams given that have not left.
     pub(super) cues: VecDeque<(u64, Cue)>,
     pub(super) scratch: Vec<u8>,
+}
+
+/// The knowledge of an engine of a session number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Known {
+    /// It gave no session that number.
+    Never,
+    /// It may have: that session would be over.
+    Perhaps,
+    /// A session of that number is open.
+    Open,
+}
+
+/// The state of an outgoing transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The number of its session.
+    pub session: u64,
+    /// Octets that were given out, each counted once.
+    pub sent: u64,
+    /// Octets that the peer claims to have.
+    pub claimed: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,10 +119,46 @@ impl Engine {
                 events,
                 envelope: (config.authentication.as_ref())
                     .map_or_else(Envelope::default, Authentication::envelope),
+                cookies: Cookies::default(),
                 next_transfer: 0,
                 config,
             },
         }
+    }
+
+    /// Whether a session of this number is one in which this engine sends. A driver asks it to find the engine of a report.
+    #[must_use]
+    pub fn knows_session(&self, number: u64) -> Known {
+        if self.outgoing.sessions.contains_key(&number) {
+            Known::Open
+        } else if self.local.numbers.was_given(number) {
+            Known::Perhaps
+        } else {
+            Known::Never
+        }
+    }
+
+    /// The session of an incoming transfer, as the peer numbers it: while it is open, and as long as it is remembered.
+    #[must_use]
+    pub fn incoming_session(&self, transfer: TransferId) -> Option<u64> {
+        self.incoming.session_of(transfer)
+    }
+
+    /// Incoming sessions that are open: blocks that come, and those whose sender has not acknowledged the last report.
+    #[must_use]
+    pub fn incoming_sessions(&self) -> usize {
+        self.incoming.len()
+    }
+
+    /// The state of an outgoing transfer; `None` once it is over.
+    #[must_use]
+    pub fn progress(&self, transfer: TransferId) -> Option<Progress> {
+        let session = self.outgoing.session_of(transfer)?;
+        Some(Progress {
+            session: session.id.number,
+            sent: session.sent,
+            claimed: session.claimed_octets(),
+        })
     }
 
     /// Whether a segment is authentic, where that is asked for. Else the extension is ignored (RFC 5327 2.1).
@@ -107,16 +167,48 @@ impl Engine {
         authentication.is_none_or(|authentication| authentication.accepts(datagram, received))
     }
 
-    fn handle_segment(&mut self, now: Instant, segment: Segment) {
-        let id = segment.session();
-        let (incoming, outgoing, local) = (&mut self.incoming, &mut self.outgoing, &mut self.local);
-        let originator = match segment.receiver() {
-            Party::Receiver => local.config.remote_engine,
-            Party::Sender => local.config.engine,
+    /// A segment that is authentic: its cookies are looked at (RFC 5327 2.2).
+    fn handle_received(&mut self, now: Instant, received: Received) {
+        let (id, party) = (received.segment.session(), received.segment.receiver());
+        let originator = match party {
+            Party::Receiver => self.local.config.remote_engine,
+            Party::Sender => self.local.config.engine,
         };
         if id.originator != originator {
-            return local.faults.count(Fault::AnotherEngine);
+            return self.local.faults.count(Fault::AnotherEngine);
         }
+        let (incoming, outgoing, local) = (&self.incoming, &self.outgoing, &mut self.local);
+        let size = local.size;
+        let Some(news) = local.cookies.look(now, id, &received.header, size) else {
+            return local.faults.count(Fault::NoCookie);
+        };
+        let delay = local.cookie_delay();
+        let is_open = |id| is_open(incoming, outgoing, id);
+        let was_known = local.cookies.has(id) || is_open(id);
+        local.cookies.learn(now, id, &news, delay, is_open);
+        self.handle_segment(now, received.segment);
+        // Of a session that was not there and does not begin with this segment, no cookie is remembered.
+        if !was_known && !self::is_open(&self.incoming, &self.outgoing, id) {
+            self.local.cookies.forget(id);
+        }
+        if party == Party::Receiver {
+            self.begin_cookie(id);
+        }
+    }
+
+    /// Begin a cookie of an open session, unless it has one.
+    fn begin_cookie(&mut self, id: SessionId) {
+        let (incoming, outgoing, local) = (&self.incoming, &self.outgoing, &mut self.local);
+        let count = usize::try_from(local.config.cookie_octets).unwrap_or(0);
+        if count > 0 && is_open(incoming, outgoing, id) && !local.cookies.has(id) {
+            let value = local.numbers.octets(count);
+            let is_open = |id| is_open(incoming, outgoing, id);
+            local.cookies.begin(id, value, is_open);
+        }
+    }
+
+    fn handle_segment(&mut self, now: Instant, segment: Segment) {
+        let (incoming, outgoing, local) = (&mut self.incoming, &mut self.outgoing, &mut self.local);
         match segment {
             Segment::Data(data) => incoming.handle_data(now, local, &data),
             Segment::Report(id, report) => outgoing.handle_report(now, local, id, &report),
@@ -156,9 +248,16 @@ impl Engine {
             self.outgoing.close(&mut self.local.events);
             self.incoming.close(&mut self.local.events);
             self.local.operations.clear();
+            self.local.cookies.clear();
             self.cues.clear();
             self.local.events.push_back(DatagramEvent::Down(reason));
         }
+    }
+
+    /// The way to the peer is another.
+    fn follow(&mut self, now: Instant, change: Change) {
+        self.outgoing.follow(now, &self.local, change);
+        self.incoming.follow(now, &mut self.local, change);
     }
 
     /// Octets of the largest datagram.
@@ -166,6 +265,11 @@ impl Engine {
         let passes = self.path.mtu.unwrap_or(u64::MAX);
         self.local.config.mtu.min(passes).max(LEAST_MTU)
     }
+}
+
+/// Whether either engine may still say something in a session.
+fn is_open(incoming: &SessionsIn, outgoing: &SessionsOut, id: SessionId) -> bool {
+    incoming.is_open(id.number) || outgoing.sessions.contains_key(&id.number)
 }
 
 impl DatagramLink for Engine {
@@ -201,7 +305,7 @@ impl DatagramLink for Engine {
                     Ok(received) if !self.accepts(datagram, &received) => {
                         self.local.faults.count(Fault::NotAuthentic);
                     }
-                    Ok(received) => self.handle_segment(now, received.segment),
+                    Ok(received) => self.handle_received(now, received),
                     Err(fault) => self.local.faults.count(fault),
                 }
             }
@@ -233,6 +337,10 @@ impl DatagramLink for Engine {
             }
             LinkCommand::Transmit { transfer, length } => {
                 self.outgoing.transmit(now, local, transfer, length);
+                let session = self.outgoing.session_of(transfer);
+                if let Some(id) = session.map(|session| session.id) {
+                    self.begin_cookie(id);
+                }
             }
             LinkCommand::Supply { transfer, octets } => {
                 self.outgoing.supply(local, transfer, octets);
@@ -277,15 +385,27 @@ impl DatagramLink for Engine {
         self.path = path;
         self.local.size = self.mtu();
         self.outgoing.resize(&self.local);
+        if let Some(light_time) = path.light_time
+            && light_time != self.local.distance.light_time
+        {
+            self.local.be_distant(light_time);
+            let margin = self.local.distance.margin;
+            self.follow(now, Change::Moved(now, light_time, margin));
+        }
         // RFC 5326 6.5, 6.6.
         let since = self.local.distance.deaf_since;
         let is_deaf = path.incoming == PathState::Closed;
-        if is_deaf == since.is_some() {
+        if is_deaf == since.is_some() || planted(Mutant::CountdownInSilence) {
             return;
         }
         self.local.distance.deaf_since = is_deaf.then_some(now);
-        self.outgoing.handle_path(now, &self.local, since);
-        self.incoming.handle_path(now, &mut self.local, since);
+        self.follow(
+            now,
+            match since {
+                Some(since) => Change::Resumed(since, now),
+                None => Change::Ceased(now),
+            },
+        );
     }
 
     fn handle_timeout(&mut self, now: Now) {

@@ -30,6 +30,8 @@ pub(super) enum Fault {
     AnotherEngine,
     /// An authentication value that is missing or wrong.
     NotAuthentic,
+    /// A cookie that is missing or wrong.
+    NoCookie,
     /// A report or cancellation for a session that never was.
     NeverSent,
     /// A report of octets that were not sent.
@@ -84,6 +86,7 @@ impl Rule for Fault {
             Self::BeyondNumbers => "octets of a segment lie beyond 64 bits (9.3)",
             Self::AnotherEngine => "a segment is of a session between other engines (3.1)",
             Self::NotAuthentic => "a segment is not authentic (RFC 5327 2.1)",
+            Self::NoCookie => "a segment has no good cookie (RFC 5327 2.2)",
             Self::NeverSent => "a segment answers a session that never was (6.13)",
             Self::ReportBeyondSent => "a report is of octets that were not sent (3.2.2)",
             Self::UnknownCheckpoint => "a report answers no checkpoint that was sent (3.2.2)",

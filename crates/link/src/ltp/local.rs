@@ -1,14 +1,16 @@
 //! The part of an engine that all its sessions use.
 
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
 use super::config::Config;
+use super::cookies::Cookies;
 use super::fault::{Fault, Faults};
 use super::numbers::Numbers;
 use super::operations::{Operation, Operations};
-use super::segment::Reason;
+use super::segment::{Reason, SessionId};
 use super::timer::Distance;
-use super::wire::Envelope;
+use super::wire::{Around, Envelope};
 use crate::datagram::DatagramEvent;
 use crate::stream::{RefuseReason, TransferId};
 
@@ -26,6 +28,8 @@ pub(super) struct Local {
     pub(super) events: VecDeque<DatagramEvent>,
     /// The octets that RFC 5327 adds to each segment.
     pub(super) envelope: Envelope,
+    /// The cookies of sessions.
+    pub(super) cookies: Cookies,
     /// Our number of the next incoming transfer.
     pub(super) next_transfer: u64,
 }
@@ -45,9 +49,33 @@ impl Local {
         TransferId(number)
     }
 
-    /// Octets that a segment may have without what RFC 5327 adds.
-    pub(super) fn room(&self) -> u64 {
-        self.size.saturating_sub(self.envelope.octets())
+    /// The peer is as far away as this from now on.
+    pub(super) fn be_distant(&mut self, light_time: Duration) {
+        self.distance.light_time = light_time;
+        self.config.light_time = light_time;
+        self.config.idle_timeout = self
+            .config
+            .least_idle_timeout()
+            .max(self.config.idle_timeout);
+    }
+
+    /// The octets that RFC 5327 adds to segments of a session.
+    pub(super) fn around(&self, id: SessionId) -> Around<'_> {
+        Around {
+            envelope: &self.envelope,
+            cookies: self.cookies.values(id),
+        }
+    }
+
+    /// Octets that a segment of a session may have without what RFC 5327 adds.
+    pub(super) fn room(&self, id: SessionId) -> u64 {
+        self.size.saturating_sub(self.around(id).octets())
+    }
+
+    /// The time after which a cookie that leaves now is in all that comes (RFC 5327 2.2: acceptable delay).
+    pub(super) fn cookie_delay(&self) -> Duration {
+        let there_and_back = self.distance.light_time.saturating_mul(2);
+        there_and_back.saturating_add(self.distance.margin)
     }
 }
 

@@ -8,7 +8,7 @@
 //! red and the green ones, `reporting` answers checkpoints by the claims that `report` makes, and `closed` remembers what is
 //! over.
 //!
-//! A block leaves through `sessions_out`, which has a `session_out` for it: the octets are in `block`, what reports ask for is
+//! A block leaves through `sessions_out`, which has a `session_out` for it, with a `capsule` for each transfer that shares it: the octets are in `block`, what reports ask for is
 //! in `rounds`, and what waits for a report in `checkpoints`. `plan` cuts segments, `sending` gives them out in the order of
 //! `queues`, and `leaving` tells of the ends of transfers. `departure` has the order of all datagrams: first `operations`, the
 //! internal operations traffic.
@@ -37,9 +37,11 @@
 //! ```
 
 mod block;
+mod capsule;
 mod checkpoints;
 mod closed;
 mod config;
+mod cookies;
 mod departure;
 pub mod engine;
 mod fault;
@@ -71,7 +73,9 @@ mod timer;
 mod wire;
 
 pub use config::{BUNDLE_PROTOCOL, Config, LEAST_MTU, MAX_BLOCK_OCTETS, MAX_MTU, Red};
-pub use engine::Engine;
+pub use cookies::MAX_COOKIE_OCTETS;
+pub use engine::{Engine, Known, Progress};
 pub use seal::{Authentication, Ciphersuite, MAX_KEY_ID_OCTETS, Seal, VALUE_OCTETS};
+pub use wire::Addressee;
 
 pub use crate::datagram::Rate;

@@ -1,5 +1,7 @@
 //! Session numbers and first serial numbers: hard to guess (RFC 5326 9.1), short, and never the same again.
 
+use alloc::vec::Vec;
+
 /// Session numbers have 31 bits: others keep them in 32.
 const SESSION_BITS: u32 = 31;
 
@@ -47,6 +49,16 @@ impl Numbers {
     /// RFC 5326 3.2.1, 3.2.2: the first serial number must be random and must not be zero.
     pub(super) fn serial(&mut self) -> u64 {
         (self.random() % SERIALS).max(1)
+    }
+
+    /// Octets that follow from the seed, for a cookie (RFC 5327 2.2).
+    pub(super) fn octets(&mut self, count: usize) -> Vec<u8> {
+        let mut octets = Vec::new();
+        while octets.len() < count {
+            octets.extend_from_slice(&self.random().to_be_bytes());
+        }
+        octets.truncate(count);
+        octets
     }
 
     /// SplitMix64: spreads a seed; it is no source of randomness by itself.

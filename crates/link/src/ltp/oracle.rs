@@ -2,7 +2,7 @@
 //!
 //! Everything here panics when an engine breaks its word; it is no part of the interface.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use core::time::Duration;
@@ -14,11 +14,9 @@ use dhow_bundle::{Instant, Now};
 use super::engine::MAX_EVENTS_WAITING;
 use super::operations::MAX_ANSWERS;
 use super::{Config, Engine, Rate, Red};
+use crate::datagram::ledger::{Ledger, choices, split};
 use crate::datagram::{Batch, DatagramEvent, DatagramLink, Limit, Path, PathState};
 use crate::stream::{LinkCommand, RefuseReason, TerminateReason, TransferId};
-
-/// Octets at the front of a fuzzer's input that say how the node behaves.
-const CHOICES: usize = 8;
 
 /// The seed of the engine under test: its session numbers are those of the corpus.
 pub(super) const SEED: u64 = 1;
@@ -26,7 +24,7 @@ pub(super) const SEED: u64 = 1;
 /// Play octets as datagrams, each behind its length in two octets; how many blocks came whole.
 #[must_use]
 pub fn check_engine(octets: &[u8]) -> usize {
-    let (choices, datagrams) = octets.split_at_checked(CHOICES).unwrap_or((octets, &[]));
+    let (choices, datagrams) = choices(octets);
     let mut ordeal = Ordeal::new(choices.first().copied().unwrap_or(0));
     let mut choices = choices.iter().copied().cycle();
     for transfer in 0..4 {
@@ -41,121 +39,6 @@ pub fn check_engine(octets: &[u8]) -> usize {
     ordeal.end()
 }
 
-/// The datagrams in a fuzzer's input; the last may be cut.
-fn split(mut octets: &[u8]) -> Vec<&[u8]> {
-    let mut datagrams = Vec::new();
-    while let Some((length, rest)) = octets.split_first_chunk() {
-        let length = usize::from(u16::from_be_bytes(*length));
-        let (datagram, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
-        datagrams.push(datagram);
-        octets = behind;
-    }
-    datagrams
-}
-
-/// All that an engine tells of incoming transfers.
-#[derive(Debug, Default)]
-pub(super) struct Ledger {
-    /// Incomplete transfers.
-    arriving: BTreeMap<TransferId, Arriving>,
-    /// Transfers that came whole, in that order.
-    pub(super) whole: Vec<(TransferId, Vec<u8>)>,
-    /// Transfers that were abandoned.
-    pub(super) abandoned: usize,
-    /// Transfers that the node refused.
-    refused: BTreeSet<TransferId>,
-    next: u64,
-}
-
-#[derive(Debug, Default)]
-struct Arriving {
-    length: Option<u64>,
-    pieces: BTreeMap<u64, Bytes>,
-}
-
-impl Ledger {
-    /// One more event.
-    pub(super) fn note(&mut self, event: &DatagramEvent) {
-        match event {
-            DatagramEvent::Piece {
-                transfer,
-                offset,
-                octets,
-                length,
-            } => self.piece(*transfer, *offset, octets, *length),
-            DatagramEvent::Complete { transfer, length } => self.complete(*transfer, *length),
-            DatagramEvent::Abandoned { transfer, .. } => {
-                let begun = self.arriving.remove(transfer);
-                assert!(begun.is_some(), "a transfer that is abandoned had begun");
-                self.abandoned += 1;
-            }
-            _ => {}
-        }
-    }
-
-    /// The node refuses a transfer: nothing more is told of it.
-    pub(super) fn refuse(&mut self, transfer: TransferId) {
-        self.arriving.remove(&transfer);
-        self.refused.insert(transfer);
-    }
-
-    fn piece(&mut self, transfer: TransferId, offset: u64, octets: &Bytes, length: Option<u64>) {
-        let end = offset + length_of(octets);
-        assert!(
-            !self.refused.contains(&transfer),
-            "nothing is told of a transfer that was refused"
-        );
-        if transfer.0 >= self.next {
-            self.next = transfer.0 + 1;
-            self.arriving.insert(transfer, Arriving::default());
-        }
-        let begun = self.arriving.get_mut(&transfer);
-        assert!(begun.is_some(), "transfers are numbered as they begin");
-        if let Some(arriving) = begun {
-            let known = arriving.length;
-            assert!(
-                known.is_none() || known == length,
-                "a transfer has one length"
-            );
-            arriving.length = length;
-            assert!(
-                !octets.is_empty() && end <= length.unwrap_or(u64::MAX),
-                "no octet is beyond the end"
-            );
-            let before = arriving.pieces.range(..end).next_back();
-            let free = before.is_none_or(|(start, before)| start + length_of(before) <= offset);
-            assert!(free, "no octet comes twice");
-            arriving.pieces.insert(offset, octets.clone());
-        }
-    }
-
-    fn complete(&mut self, transfer: TransferId, length: u64) {
-        let arriving = self.arriving.remove(&transfer).unwrap_or_default();
-        let whole = arriving.pieces.values().flatten().copied();
-        let whole = whole.collect::<Vec<u8>>();
-        assert_eq!(
-            length_of(&whole),
-            length,
-            "a complete transfer has all its octets"
-        );
-        self.whole.push((transfer, whole));
-    }
-
-    /// The transfer has begun, whatever became of it.
-    pub(super) fn has_begun(&self, transfer: TransferId) -> bool {
-        transfer.0 < self.next
-    }
-
-    /// Incomplete transfers.
-    pub(super) fn arriving(&self) -> usize {
-        self.arriving.len()
-    }
-}
-
-fn length_of(octets: impl AsRef<[u8]>) -> u64 {
-    u64::try_from(octets.as_ref().len()).unwrap_or(u64::MAX)
-}
-
 /// The configuration of the engine under test: what the fuzzer can reach is small.
 pub(super) fn config(choice: u8) -> Config {
     Config {
@@ -166,6 +49,7 @@ pub(super) fn config(choice: u8) -> Config {
             1 => Red::Octets(500),
             _ => Red::None,
         },
+        aggregate: if choice & 0x80 == 0 { 0 } else { 1_500 },
         mtu: 200,
         checkpoint_octets: 400,
         rate: Rate {
@@ -260,7 +144,7 @@ impl Ordeal {
         let (sessions, beyond, known) = self.engine.incoming.held();
         assert!(sessions <= config.sessions && known <= config.remembered);
         assert!(beyond <= config.reassembly_octets);
-        assert!(self.ledger.arriving() <= sessions);
+        assert!(self.ledger.held().0 <= sessions);
         assert!(self.engine.outgoing.begun() <= config.sessions);
         let reports = sessions * (config.reports_under_way + 2) * 2;
         assert!(self.engine.local.operations.len() <= MAX_ANSWERS + reports + 100);
@@ -317,6 +201,7 @@ impl Ordeal {
             outgoing: way(choice & 0x10 != 0),
             incoming: way(choice & 0x20 != 0),
             mtu: (choice & 0x40 != 0).then_some(150),
+            light_time: None,
         };
         self.engine.handle_path(self.now, path);
     }
@@ -371,7 +256,7 @@ impl Ordeal {
             .handle_command(self.now, LinkCommand::Disconnected);
         self.take();
         assert!(self.down, "an engine without a socket is over");
-        assert_eq!(self.ledger.arriving(), 0);
+        assert_eq!(self.ledger.held().0, 0);
         self.ledger.whole.len()
     }
 }

@@ -38,7 +38,7 @@ impl SessionOut {
             None | Some(0) => self.plan_green(config, size),
             Some(left) => self.plan_red(config, size, left),
         };
-        (head.end() <= self.block.octets()).then_some(Plan {
+        (head.end() <= self.supplied()).then_some(Plan {
             head,
             cause: Cause::First,
         })

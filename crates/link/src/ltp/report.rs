@@ -101,7 +101,7 @@ mod tests {
             }
             for (serial, report) in (5..).zip(&all) {
                 let mut out = Vec::new();
-                write_report(&mut out, SESSION, report, &Envelope::default());
+                write_report(&mut out, SESSION, report, (&Envelope::default()).into());
                 prop_assert!(u64::try_from(out.len()).unwrap() <= room);
                 prop_assert_eq!(report.serial, serial);
             }

@@ -7,6 +7,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 
 use dhow_bundle::Instant;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use super::config::Config;
 use super::fault::Fault;
@@ -15,7 +16,7 @@ use super::operations::Operation;
 use super::reception::Reception;
 use super::report::{Answer, reports};
 use super::segment::{DataHead, Reason, Report, Serials};
-use super::timer::{Again, Awaited};
+use super::timer::{Again, Awaited, Change};
 use crate::datagram::span::Spans;
 
 /// Ranges of serial numbers that are known of a session: reports and checkpoints are lost, but not hundreds of runs of them.
@@ -23,6 +24,9 @@ pub(super) const MAX_SERIAL_RANGES: usize = 256;
 
 /// Reports whose lower bounds are known, for those that follow them. Of others the scope begins at zero.
 const MAX_SCOPES: usize = 1_024;
+
+/// Gaps are reported unasked so many times in a round trip, at most: each report may bring a checkpoint, whose report has to have room.
+const GAP_REPORTS: u32 = 16;
 
 /// The reports of a session: asked for, unasked, held back, and acknowledged.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ pub(super) struct Reporting {
     has_lost: bool,
     /// When a gap is to be reported unasked.
     gap_at: Option<Instant>,
+    /// From when on the next may be.
+    next_gap: Instant,
 }
 
 #[derive(Debug)]
@@ -70,6 +76,7 @@ impl Reporting {
             primary_upper: 0,
             has_lost: false,
             gap_at: None,
+            next_gap: Instant::START,
         }
     }
 
@@ -161,7 +168,7 @@ impl Reporting {
             (answer.lower, answer.upper) = (0, red);
         }
         let serial = self.next_serial;
-        let segments = reports(of.id, &of.received, answer, serial, local.room());
+        let segments = reports(of.id, &of.received, answer, serial, local.room(of.id));
         if segments.is_empty() {
             return Ok(false);
         }
@@ -177,7 +184,10 @@ impl Reporting {
         } else {
             1
         };
-        for report in segments {
+        for mut report in segments {
+            if planted(Mutant::ClaimOutsideScope) {
+                report.upper = report.upper.saturating_sub(1);
+            }
             // RFC 5326 3.2.2: the next serial number must be greater by one.
             self.next_serial = report.serial.saturating_add(1);
             self.issued = self.issued.saturating_add(1);
@@ -225,7 +235,7 @@ impl Reporting {
         if !self.has_news(of) {
             self.gap_at = None;
         } else if self.gap_at.is_none() {
-            self.gap_at = Some(now + config.reordering);
+            self.gap_at = Some((now + config.reordering).max(self.next_gap));
         }
     }
 
@@ -244,7 +254,7 @@ impl Reporting {
             // RFC 5326 6.11: the upper bound must be the greatest of all red segments.
             upper: of.parts.red_upper,
         };
-        let has_room = self.reports.len() < local.config.reports_under_way
+        let has_room = self.reports.len() < local.config.reports_under_way.div_ceil(2)
             && self.issued < local.config.reports / 2;
         if has_room && self.issue(local, of, answer)? {
             self.primary_upper = answer.upper;
@@ -312,6 +322,7 @@ impl Reporting {
         if self.gap_at.is_some_and(|at| at <= now) {
             self.gap_at = None;
             if self.has_news(of) {
+                self.next_gap = now + local.config.round_trip() / GAP_REPORTS;
                 return self.report_gap(local, of);
             }
         }
@@ -325,16 +336,10 @@ impl Reporting {
         reports.chain(self.gap_at).min()
     }
 
-    /// The peer ceases transmission.
-    pub(super) fn suspend(&mut self, now: Instant) {
+    /// The way to the peer is another.
+    pub(super) fn follow(&mut self, change: Change) {
         let reports = self.reports.values_mut();
-        reports.for_each(|issued| issued.awaited.suspend(now));
-    }
-
-    /// The peer transmits again.
-    pub(super) fn resume(&mut self, now: Instant) {
-        let reports = self.reports.values_mut();
-        reports.for_each(|issued| issued.awaited.resume(now));
+        reports.for_each(|issued| issued.awaited.follow(change));
     }
 
     /// A report that is to be sent.

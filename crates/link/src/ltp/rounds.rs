@@ -2,6 +2,8 @@
 
 use alloc::collections::VecDeque;
 
+use dhow_bundle::mutant::{Mutant, planted};
+
 use crate::datagram::span::Spans;
 
 /// The missing octets that one report told of.
@@ -26,7 +28,7 @@ pub(super) struct Missing {
     pub(super) cycle: u32,
 }
 
-/// The rounds that have not been sent, in order. No octet is in two of them; in one it may be twice.
+/// The rounds that have not been sent, in order. No octet is in two of them; in one it may be several times.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     rounds: VecDeque<Round>,
@@ -57,6 +59,10 @@ impl Rounds {
         let missing = claimed.gaps(lower, upper);
         let ranges: VecDeque<_> = missing
             .flat_map(|(start, end)| queued.gaps(start, end))
+            .map(|(start, end)| match planted(Mutant::WrongOctetsAgain) {
+                true => (start.saturating_sub(1), end),
+                false => (start, end),
+            })
             .collect();
         let lengths = ranges.iter().map(|(start, end)| end.saturating_sub(*start));
         let octets = lengths.fold(0, u64::saturating_add);
@@ -70,11 +76,13 @@ impl Rounds {
         octets
     }
 
-    /// Send the octets of the newest round twice.
-    pub(super) fn double(&mut self) {
+    /// Send the octets of the newest round so many times more.
+    pub(super) fn copy(&mut self, times: u64) {
         if let Some(round) = self.rounds.back_mut() {
-            let copies = round.ranges.clone();
-            round.ranges.extend(copies);
+            let ranges = round.ranges.clone();
+            for _ in 0..times {
+                round.ranges.extend(&ranges);
+            }
         }
     }
 
@@ -144,7 +152,7 @@ mod tests {
         assert_eq!(rounds.push(&claimed, (0, 40), 1, 1), 20);
         assert_eq!(rounds.push(&claimed, (0, 40), 2, 1), 0);
         assert_eq!(rounds.push(&claimed, (5, 50), 3, 2), 10);
-        rounds.double();
+        rounds.copy(1);
         rounds.sent(4);
         rounds.prune(&spans(&[(0, 32), (35, 42)]));
         let mut all = Vec::new();

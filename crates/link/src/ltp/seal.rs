@@ -11,10 +11,13 @@ use core::fmt::Debug;
 use bytes::Bytes;
 use dhow_bundle::v6::sdnv;
 
-use super::wire::{AUTHENTICATION, Envelope, Received};
+use super::wire::{AUTHENTICATION, Envelope, Packet, Received};
 
 /// Octets of an authentication value of either ciphersuite: HMAC-SHA1-80.
 pub const VALUE_OCTETS: usize = 10;
+
+/// Keys and values of one segment that are tried, at most: each takes all of its octets, and strangers may name as many as they like.
+const TRIED: usize = 2;
 
 /// Octets of a key ID that is sent, at most: every segment has it.
 pub const MAX_KEY_ID_OCTETS: usize = 16;
@@ -59,8 +62,9 @@ pub struct Authentication {
     pub suite: Ciphersuite,
     /// The key ID, raw octets, of which [`MAX_KEY_ID_OCTETS`] count; empty for none.
     pub key_id: Vec<u8>,
-    /// The keys.
-    pub seal: Arc<dyn Seal>,
+    /// The keys; `None` where the driver drops datagrams of which [`Authentication::accepts_all`] is false with its own, before the
+    /// engine has them.
+    pub seal: Option<Arc<dyn Seal>>,
 }
 
 impl Authentication {
@@ -78,14 +82,31 @@ impl Authentication {
         Envelope {
             counts: 0x11,
             header,
-            trailer,
+            trailer: trailer.into(),
             pending: octets,
         }
     }
 
+    /// Whether a datagram has segments, and each is authentic.
+    #[must_use]
+    pub fn accepts_all(&self, datagram: &Bytes) -> bool {
+        let (mut packet, mut is_any) = (Packet::new(datagram), false);
+        while let Some(read) = packet.next() {
+            is_any = true;
+            if !read.is_ok_and(|received| self.accepts(datagram, &received)) {
+                return false;
+            }
+        }
+        is_any
+    }
+
     /// RFC 5327 2.1: a segment must be taken when one of its values is right.
     pub(super) fn accepts(&self, datagram: &Bytes, received: &Received) -> bool {
+        let Some(seal) = &self.seal else {
+            return true;
+        };
         let named = (received.header.iter()).filter(|extension| extension.tag == AUTHENTICATION);
+        let named = named.take(TRIED);
         let mut keys: Vec<(Option<Ciphersuite>, &[u8])> = named
             .filter_map(|extension| extension.value.split_first())
             .map(|(code, key_id)| (Ciphersuite::of(*code), key_id))
@@ -94,13 +115,13 @@ impl Authentication {
             keys.push((Some(self.suite), &self.key_id));
         }
         let values = received.trailer.iter();
-        let mut values = values.filter(|extension| extension.tag == AUTHENTICATION);
+        let values = values.filter(|it| it.tag == AUTHENTICATION && it.value.len() == VALUE_OCTETS);
+        let mut values = values.take(TRIED);
         values.any(|extension| {
             let octets = datagram.get(received.octets.start..extension.at);
             keys.iter().any(|(suite, key_id)| {
                 let right = suite.zip(octets);
-                let right =
-                    right.and_then(|(suite, octets)| self.seal.value(suite, key_id, octets));
+                let right = right.and_then(|(suite, octets)| seal.value(suite, key_id, octets));
                 right.is_some_and(|right| is_equal(&right, &extension.value))
             })
         })

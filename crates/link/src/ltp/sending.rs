@@ -1,6 +1,5 @@
 //! The datagrams with octets of blocks, in the order in which sessions send them.
 
-use bytes::Bytes;
 use dhow_bundle::Instant;
 use dhow_bundle::storage::Piece;
 
@@ -8,6 +7,7 @@ use super::config::Red;
 use super::local::Local;
 use super::plan::Plan;
 use super::queues::Queue;
+use super::segment::SessionId;
 use super::sessions_out::SessionsOut;
 use super::state::Sender;
 use super::wire::{data_head_octets, write_data_head};
@@ -23,13 +23,23 @@ pub(super) struct Next {
     pub(super) size: u64,
 }
 
+impl Next {
+    /// The session that it is of.
+    pub(super) const fn session(&self) -> SessionId {
+        self.plan.head.session
+    }
+}
+
 impl SessionsOut {
     /// The next datagram that can leave.
     pub(super) fn next(&mut self, local: &Local) -> Option<Next> {
         let may_begin = self.begun < local.config.sessions;
         for queue in [Queue::Repeating, Queue::Going, Queue::Waiting] {
-            if queue == Queue::Waiting && !may_begin {
-                break;
+            if queue == Queue::Waiting {
+                if !may_begin {
+                    break;
+                }
+                self.gather(&local.config);
             }
             while let Some(number) = self.queues.first(queue) {
                 if let Some(next) = self.plan(local, number, queue) {
@@ -54,8 +64,10 @@ impl SessionsOut {
     fn plan(&self, local: &Local, number: u64, queue: Queue) -> Option<Next> {
         let session = self.sessions.get(&number)?;
         let plan = match queue {
-            Queue::Repeating => session.plan_again(&local.config, local.room()),
-            Queue::Going | Queue::Waiting => session.plan_first(&local.config, local.room()),
+            Queue::Repeating => session.plan_again(&local.config, local.room(session.id)),
+            Queue::Going | Queue::Waiting => {
+                session.plan_first(&local.config, local.room(session.id))
+            }
         }?;
         let head = data_head_octets(
             plan.head.session,
@@ -66,7 +78,7 @@ impl SessionsOut {
         );
         let size = head
             .saturating_add(plan.head.length)
-            .saturating_add(local.envelope.octets());
+            .saturating_add(local.around(session.id).octets());
         Some(Next {
             number,
             plan,
@@ -87,15 +99,18 @@ impl SessionsOut {
         self.drop_first(next.queue, next.number);
         let session = self.sessions.get_mut(&next.number)?;
         let head = next.plan.head;
+        if session.state == Sender::Ready {
+            session.join();
+            self.alone.begun();
+        }
         self.scratch.clear();
-        write_data_head(&mut self.scratch, &head, &local.envelope);
+        write_data_head(&mut self.scratch, &head, local.around(head.session));
         self.heads.reserve(self.scratch.len());
         self.heads.put(&self.scratch);
         out.push(Piece::Octets(self.heads.give()));
         session.block.give(head.offset, head.end(), out);
         if !local.envelope.trailer.is_empty() {
-            let trailer = Bytes::copy_from_slice(&local.envelope.trailer);
-            out.push(Piece::Octets(trailer));
+            out.push(Piece::Octets(local.envelope.trailer.clone()));
         }
         out.end_datagram();
         if session.state == Sender::Ready {
@@ -103,12 +118,13 @@ impl SessionsOut {
             self.queued_octets = self.queued_octets.saturating_sub(session.length);
         }
         session.given(&local.config, &next.plan, datagram);
-        let transfer = session.transfer;
         if next.queue != Queue::Repeating
             && head.kind.is_block_end()
             && local.config.red == Red::All
         {
-            self.leaving.sent(datagram, transfer);
+            for capsule in &session.capsules {
+                self.leaving.sent(datagram, capsule.transfer);
+            }
         }
         // A session goes on with what is lost before another does.
         let repeats = session.has_repeats();

@@ -10,7 +10,7 @@ use super::reception::Reception;
 use super::reporting::Reporting;
 use super::segment::{Data, Party, Reason, SessionId};
 use super::state::{Receiver, ReceiverTrigger};
-use super::timer::{Again, Awaited};
+use super::timer::{Again, Awaited, Change};
 
 /// An incoming session, until it is over for both sides.
 #[derive(Debug)]
@@ -187,20 +187,14 @@ impl SessionIn {
         Some(self.heard + time)
     }
 
-    /// The peer ceases transmission.
-    pub(super) fn suspend(&mut self, now: Instant) {
-        self.reporting.suspend(now);
-        if let Some((_, awaited)) = &mut self.cancellation {
-            awaited.suspend(now);
+    /// The way to the peer is another.
+    pub(super) fn follow(&mut self, change: Change) {
+        if let Change::Resumed(since, now) = change {
+            self.heard = self.heard + now.since(self.heard.max(since));
         }
-    }
-
-    /// The peer transmits again, for the first time since `since`.
-    pub(super) fn resume(&mut self, since: Instant, now: Instant) {
-        self.heard = self.heard + now.since(self.heard.max(since));
-        self.reporting.resume(now);
+        self.reporting.follow(change);
         if let Some((_, awaited)) = &mut self.cancellation {
-            awaited.resume(now);
+            awaited.follow(change);
         }
     }
 

@@ -1,8 +1,13 @@
 //! A session in which this engine sends: RFC 5326 6.7, 6.12 and 6.13.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use dhow_bundle::Instant;
+use dhow_bundle::storage::Piece;
 
 use super::block::Block;
+use super::capsule::Capsule;
 use super::checkpoints::{Checkpoints, Copies};
 use super::config::Config;
 use super::fault::Fault;
@@ -11,22 +16,29 @@ use super::reporting::MAX_SERIAL_RANGES;
 use super::rounds::Rounds;
 use super::segment::{DataHead, Reason, Report, SessionId};
 use super::state::{Sender, SenderTrigger};
-use super::timer::Awaited;
+use super::timer::{Awaited, Change};
 use crate::datagram::span::Spans;
 use crate::stream::TransferId;
 
-/// Ranges of octets that are claimed, or that wait to be sent again: twice as many as a loss of one in five leaves of the
-/// longest block in segments of the default size. Reports beyond that are taken when some of those have come.
-const MAX_RANGES: usize = 16_384;
-
 /// Serial numbers of reports of one session are no farther apart than this, or than the reports that it may have.
 const LEAST_SERIALS_APART: u64 = 4_096;
+
+/// Copies of octets that are sent again, at most.
+const MOST_COPIES: u64 = 4;
+
+/// Copies that take less than one part in so many of a round trip are few in any case.
+const BRIEF_PART: u64 = 64;
+
+/// Segments of a round that are lost again, as one expects from what was lost before: copies are to make them fewer than this, millionths.
+const LOST_AGAIN: u64 = MILLIONTHS / 50;
+const MILLIONTHS: u64 = 1_000_000;
 
 /// An outgoing session, until it is over for both sides.
 #[derive(Debug)]
 pub(super) struct SessionOut {
     pub(super) id: SessionId,
-    pub(super) transfer: TransferId,
+    /// The transfers in the block, of which there is one at least until it is over for the node.
+    pub(super) capsules: Vec<Capsule>,
     pub(super) length: u64,
     /// Octets of the red part.
     pub(super) red: u64,
@@ -44,8 +56,10 @@ pub(super) struct SessionOut {
     reports: Spans,
     /// Checkpoints sent because of reports.
     problems: u32,
-    /// Octets sent twice when they were sent again.
+    /// Octets of copies, with which lost octets were sent again.
     copied: u64,
+    /// Octets that were lost when they were sent for the first time.
+    lost: u64,
     /// The last datagram with octets of it.
     pub(super) last_given: u64,
     pub(super) cancellation: Option<(Reason, Awaited)>,
@@ -78,7 +92,7 @@ impl SessionOut {
     ) -> Self {
         Self {
             id,
-            transfer,
+            capsules: vec![Capsule::new(transfer, length)],
             length,
             red,
             state: Sender::Ready,
@@ -91,6 +105,7 @@ impl SessionOut {
             reports: Spans::default(),
             problems: 0,
             copied: 0,
+            lost: 0,
             last_given: 0,
             cancellation: None,
             heard: now,
@@ -99,9 +114,35 @@ impl SessionOut {
         }
     }
 
+    /// The next octets of a transfer. Before its block has begun, it is the only one in that.
+    pub(super) fn supply(&mut self, octets: Piece) {
+        match self.capsules.last_mut() {
+            Some(capsule) if self.state == Sender::Ready => capsule.octets.push(octets),
+            _ => self.block.push(octets),
+        }
+    }
+
+    /// Octets of the block that are there.
+    pub(super) fn supplied(&self) -> u64 {
+        let capsules = self.capsules.iter().map(|capsule| capsule.octets.octets());
+        capsules.fold(self.block.octets(), u64::saturating_add)
+    }
+
+    /// The octets of all transfers are one block from now on.
+    pub(super) fn join(&mut self) {
+        for capsule in &mut self.capsules {
+            self.block.append(core::mem::take(&mut capsule.octets));
+        }
+    }
+
     /// Octets from the block's start that the peer claims.
     pub(super) fn acknowledged(&self) -> u64 {
         self.claimed.prefix()
+    }
+
+    /// Octets of the red part that the peer claims, wherever they lie.
+    pub(super) const fn claimed_octets(&self) -> u64 {
+        self.claimed.octets()
     }
 
     /// Something is to be sent again.
@@ -185,7 +226,7 @@ impl SessionOut {
             return Err(Unwanted::Fault(Fault::Serials));
         }
         let ranges = self.rounds.ranges().max(self.claimed.len());
-        if ranges.saturating_add(report.claims.len()) >= MAX_RANGES {
+        if ranges.saturating_add(report.claims.len()) >= config.ranges {
             return Err(Unwanted::Fault(Fault::TooManyGaps));
         }
         Ok(())
@@ -241,19 +282,40 @@ impl SessionOut {
             if cycle > config.cycles {
                 return Err(Reason::CycleLimit);
             }
-            if self.doubles(config, missing, cycle) {
-                self.copied = self.copied.saturating_add(missing);
-                self.rounds.double();
+            if cycle == 1 {
+                self.lost = self.lost.saturating_add(missing);
             }
+            let more = self.copies(config, missing, cycle);
+            self.copied = self.copied.saturating_add(missing.saturating_mul(more));
+            self.rounds.copy(more);
         }
         Ok(())
     }
 
-    /// Whether octets that are missing are sent twice: those that were lost again, and all while they are few.
-    fn doubles(&self, config: &Config, missing: u64, cycle: u32) -> bool {
-        let copied = self.copied.saturating_add(missing);
-        let is_few = copied.saturating_mul(config.doubling) <= self.red;
-        config.doubling > 0 && (is_few || cycle > 1) && missing <= config.quarter_octets()
+    /// Copies with which octets that are missing are sent beside themselves. As long as octets leave for the first time for a round trip
+    /// and more, losing one again costs no time, and there are none.
+    fn copies(&self, config: &Config, missing: u64, cycle: u32) -> u64 {
+        let left = self.red.saturating_sub(self.sent);
+        if cycle == 1 && left > config.round_trip_octets() {
+            return 0;
+        }
+        let mut copies = 0;
+        let mut again = missing.div_ceil(config.mtu).saturating_mul(MILLIONTHS);
+        while copies < MOST_COPIES {
+            again = again.saturating_mul(self.lost.max(1)) / self.sent.max(1);
+            let octets = missing.saturating_mul(copies.saturating_add(1));
+            let copied = self.copied.saturating_add(octets);
+            let is_few = copied.saturating_mul(config.doubling) <= self.red
+                || octets <= config.round_trip_octets() / BRIEF_PART;
+            let may_copy = config.doubling > 0
+                && (is_few || cycle > 1)
+                && octets <= config.round_trip_octets() / 4;
+            if !may_copy || (copies > 0 && again < LOST_AGAIN) {
+                break;
+            }
+            copies = copies.saturating_add(1);
+        }
+        copies
     }
 
     /// Time has passed (RFC 5326 6.7).
@@ -285,20 +347,14 @@ impl SessionOut {
         waits.then(|| self.heard + config.idle_timeout)
     }
 
-    /// The peer ceases transmission.
-    pub(super) fn suspend(&mut self, now: Instant) {
-        self.checkpoints.suspend(now);
-        if let Some((_, awaited)) = &mut self.cancellation {
-            awaited.suspend(now);
+    /// The way to the peer is another.
+    pub(super) fn follow(&mut self, change: Change) {
+        if let Change::Resumed(since, now) = change {
+            self.heard = self.heard + now.since(self.heard.max(since));
         }
-    }
-
-    /// The peer transmits again, for the first time since `since`.
-    pub(super) fn resume(&mut self, since: Instant, now: Instant) {
-        self.heard = self.heard + now.since(self.heard.max(since));
-        self.checkpoints.resume(now);
+        self.checkpoints.follow(change);
         if let Some((_, awaited)) = &mut self.cancellation {
-            awaited.resume(now);
+            awaited.follow(change);
         }
     }
 

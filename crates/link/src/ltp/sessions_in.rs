@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use super::closed::{Closed, Lateness, Over};
 use super::fault::Fault;
@@ -13,7 +14,7 @@ use super::operations::Operation;
 use super::segment::{Data, Party, Reason, Report, SessionId};
 use super::session_in::{Expiry, SessionIn};
 use super::state::ReceiverTrigger;
-use super::timer::{Alarms, Awaited};
+use super::timer::{Alarms, Awaited, Change};
 use crate::datagram::DatagramEvent;
 use crate::stream::{RefuseReason, TransferId};
 
@@ -46,12 +47,29 @@ impl SessionsIn {
         (self.sessions.len(), self.beyond, self.closed.len())
     }
 
+    /// Whether a session is open.
+    pub(super) fn is_open(&self, number: u64) -> bool {
+        self.sessions.contains_key(&number)
+    }
+
+    /// Sessions that are open.
+    pub(super) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The session of a transfer, as the peer numbers it, for as long as it is known.
+    pub(super) fn session_of(&self, transfer: TransferId) -> Option<u64> {
+        let open = self.by_transfer.get(&transfer).copied();
+        open.or_else(|| self.closed.session_of(transfer))
+    }
+
     /// A data segment came.
     pub(super) fn handle_data(&mut self, now: Instant, local: &mut Local, data: &Data) {
         let head = &data.head;
         let number = head.session.number;
         match self.closed.look(head) {
             Lateness::No => {}
+            Lateness::Late if planted(Mutant::LateSegmentOpens) => {}
             // RFC 5326 6.20: the session is over, and what comes late of it is dropped.
             Lateness::Late => return,
             Lateness::Reused => return local.faults.count(Fault::Closed),
@@ -163,6 +181,8 @@ impl SessionsIn {
 
     /// RFC 5326 6.20: a session is over, and remembered.
     fn remove(&mut self, local: &mut Local, number: u64, refused: Option<RefuseReason>) {
+        let session = self.sessions.get(&number);
+        let transfer = session.and_then(|session| session.reception.transfer);
         self.abandon(local, number, refused);
         self.alarms.set(number, None);
         if let Some(session) = self.sessions.remove(&number) {
@@ -172,6 +192,7 @@ impl SessionsIn {
                 takes_red: parts.is_green()
                     && !session.reception.is_complete
                     && session.cancellation.is_none(),
+                transfer,
             };
             self.closed.push(number, over);
         }
@@ -192,6 +213,9 @@ impl SessionsIn {
         id: SessionId,
         serial: u64,
     ) {
+        if planted(Mutant::ReportAcknowledgmentIgnored) {
+            return;
+        }
         let session = self.sessions.get_mut(&id.number);
         let Some(session) = session.filter(|session| session.state.is_receiving()) else {
             return;
@@ -204,6 +228,9 @@ impl SessionsIn {
 
     /// The peer cancels a session, which is acknowledged in any case (RFC 5326 6.17).
     pub(super) fn handle_cancel(&mut self, local: &mut Local, id: SessionId, reason: Reason) {
+        if planted(Mutant::BlockCancellationIgnored) {
+            return;
+        }
         local.operate(Operation::CancelAck(id, Party::Sender));
         self.over(local, id.number, Some(refusal_of(reason)));
         // A segment that the cancellation overtook opens no session.
@@ -273,15 +300,12 @@ impl SessionsIn {
         }
     }
 
-    /// The state of the path from the peer changed: `since` says from when on it was closed, if it is open again.
-    pub(super) fn handle_path(&mut self, now: Instant, local: &mut Local, since: Option<Instant>) {
+    /// The way to the peer is another.
+    pub(super) fn follow(&mut self, now: Instant, local: &mut Local, change: Change) {
         let numbers: Vec<_> = self.sessions.keys().copied().collect();
         for number in numbers {
             if let Some(session) = self.sessions.get_mut(&number) {
-                match since {
-                    Some(since) => session.resume(since, now),
-                    None => session.suspend(now),
-                }
+                session.follow(change);
             }
             self.settle(now, local, number);
         }

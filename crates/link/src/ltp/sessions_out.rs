@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use dhow_bundle::storage::Piece;
 use dhow_bundle::{Instant, SmallBuffer};
 
+use super::capsule::{Alone, Capsule, share_of};
 use super::config::Red;
 use super::fault::Fault;
 use super::leaving::{Leaving, failed};
@@ -15,7 +16,7 @@ use super::queues::{Queue, Queues};
 use super::segment::{Party, Reason, Report, SessionId};
 use super::session_out::{SessionOut, Unwanted};
 use super::state::{Sender, SenderTrigger};
-use super::timer::{Again, Alarms, Awaited};
+use super::timer::{Again, Alarms, Awaited, Change};
 use crate::datagram::DatagramEvent;
 use crate::stream::{RefuseReason, TransferId};
 
@@ -28,10 +29,11 @@ const HEAD_ROOM: usize = 4 * 1024;
 #[derive(Debug)]
 pub(super) struct SessionsOut {
     pub(super) sessions: BTreeMap<u64, SessionOut>,
-    by_transfer: BTreeMap<TransferId, u64>,
+    pub(super) by_transfer: BTreeMap<TransferId, u64>,
     /// Sessions that the other engine knows or may know.
     pub(super) begun: usize,
     pub(super) queues: Queues,
+    pub(super) alone: Alone,
     pub(super) leaving: Leaving,
     pub(super) alarms: Alarms,
     pub(super) queued_octets: u64,
@@ -46,6 +48,7 @@ impl SessionsOut {
             by_transfer: BTreeMap::new(),
             begun: 0,
             queues: Queues::default(),
+            alone: Alone::default(),
             leaving: Leaving::default(),
             alarms: Alarms::default(),
             queued_octets: 0,
@@ -68,6 +71,11 @@ impl SessionsOut {
     #[cfg(any(test, feature = "testing"))]
     pub(super) const fn begun(&self) -> usize {
         self.begun
+    }
+
+    /// The session of a transfer that is not over.
+    pub(super) fn session_of(&self, transfer: TransferId) -> Option<&SessionOut> {
+        self.sessions.get(self.by_transfer.get(&transfer)?)
     }
 
     /// Queue a transfer.
@@ -119,9 +127,9 @@ impl SessionsOut {
             return;
         };
         if let Some(session) = self.sessions.get_mut(&number) {
-            session.block.push(octets);
+            session.supply(octets);
             assert!(
-                session.block.octets() <= session.length,
+                session.supplied() <= session.length,
                 "a node supplies no more octets than it said the transfer has"
             );
         }
@@ -133,7 +141,11 @@ impl SessionsOut {
         let Some(session) = self.sessions.get_mut(&number) else {
             return;
         };
-        if !session.is_ready && session.plan_first(&local.config, local.room()).is_some() {
+        if !session.is_ready
+            && session
+                .plan_first(&local.config, local.room(session.id))
+                .is_some()
+        {
             session.is_ready = true;
             if session.state == Sender::Ready {
                 self.queues.push_back(Queue::Waiting, number);
@@ -160,7 +172,14 @@ impl SessionsOut {
         let Some(number) = self.by_transfer.get(&transfer).copied() else {
             return;
         };
-        self.cancel_session(now, local, number, Reason::UserCancelled, None);
+        if self.take_out(number, transfer) {
+            return self.leaving.end(0, transfer, failed(transfer, None, 0));
+        }
+        // A transfer goes on with the others in its block.
+        let session = self.sessions.get(&number);
+        if session.is_some_and(|session| session.capsules.len() == 1) {
+            self.cancel_session(now, local, number, Reason::UserCancelled, None);
+        }
     }
 
     /// RFC 5326 6.19: cancel a session here. One that has not begun is closed without a word.
@@ -193,15 +212,19 @@ impl SessionsOut {
             return;
         };
         session.clear();
-        let transfer = session.transfer;
-        if self.by_transfer.remove(&transfer).is_none() {
-            return;
-        }
-        if session.sent == 0 {
+        let capsules = core::mem::take(&mut session.capsules);
+        if session.sent == 0 && !capsules.is_empty() {
             self.queued_octets = self.queued_octets.saturating_sub(session.length);
         }
-        let event = failed(transfer, refused, session.acknowledged());
-        self.leaving.end(session.last_given, transfer, event);
+        let acknowledged = match capsules.len() {
+            1 => session.acknowledged(),
+            _ => 0,
+        };
+        for Capsule { transfer, .. } in capsules {
+            self.by_transfer.remove(&transfer);
+            let event = failed(transfer, refused, acknowledged);
+            self.leaving.end(session.last_given, transfer, event);
+        }
     }
 
     /// After anything has happened to a session: its queues, its alarm, its end.
@@ -227,8 +250,11 @@ impl SessionsOut {
         self.alarms.set(number, None);
         let has_begun = session.sent > 0;
         self.begun = self.begun.saturating_sub(usize::from(has_begun));
-        let transfer = session.transfer;
-        if self.by_transfer.remove(&transfer).is_some() {
+        if session.capsules.len() > 1 {
+            self.alone.taken();
+        }
+        for Capsule { transfer, .. } in session.capsules {
+            self.by_transfer.remove(&transfer);
             let event = match local.config.red {
                 Red::All => DatagramEvent::Transmitted { transfer },
                 Red::None | Red::Octets(_) => DatagramEvent::Sent { transfer },
@@ -291,7 +317,13 @@ impl SessionsOut {
             return;
         }
         local.operate(Operation::CancelAck(id, Party::Receiver));
-        self.over(now, local, id.number, Some(refusal_of(reason)));
+        let session = self.sessions.get(&id.number);
+        let capsules = session.map_or(0, |session| session.capsules.len());
+        if capsules > 1 {
+            self.alone.refused(capsules);
+        }
+        let refused = share_of(refusal_of(reason), reason, capsules);
+        self.over(now, local, id.number, refused);
     }
 
     /// The peer has acknowledged our cancellation (RFC 5326 6.18).
@@ -337,15 +369,12 @@ impl SessionsOut {
         }
     }
 
-    /// The state of the path from the peer changed: `since` says from when on it was closed, if it is open again.
-    pub(super) fn handle_path(&mut self, now: Instant, local: &Local, since: Option<Instant>) {
+    /// The way to the peer is another.
+    pub(super) fn follow(&mut self, now: Instant, local: &Local, change: Change) {
         let numbers: Vec<_> = self.sessions.keys().copied().collect();
         for number in numbers {
             if let Some(session) = self.sessions.get_mut(&number) {
-                match since {
-                    Some(since) => session.resume(since, now),
-                    None => session.suspend(now),
-                }
+                session.follow(change);
             }
             self.settle(now, local, number);
         }
@@ -355,7 +384,8 @@ impl SessionsOut {
     pub(super) fn end(&mut self, now: Instant, local: &mut Local) {
         let ready = self.sessions.values();
         let ready = ready.filter(|session| session.state == Sender::Ready);
-        for transfer in ready.map(|session| session.transfer).collect::<Vec<_>>() {
+        let capsules = ready.flat_map(|session| &session.capsules);
+        for transfer in capsules.map(|it| it.transfer).collect::<Vec<_>>() {
             self.cancel(now, local, transfer);
         }
     }

@@ -4,8 +4,10 @@
     reason = "test lengths are small, and truncation is meant"
 )]
 
+mod capsules;
 mod capture;
 mod channel;
+mod cookies;
 mod corpus;
 mod goodput;
 mod incoming;

@@ -16,6 +16,17 @@ pub(super) struct Distance {
     pub(super) deaf_since: Option<Instant>,
 }
 
+/// A change of the way to the peer, from an instant on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    /// The peer ceases transmission.
+    Ceased(Instant),
+    /// The peer transmits again, for the first time since the former.
+    Resumed(Instant, Instant),
+    /// The peer is as far away as this, and answers within the margin.
+    Moved(Instant, Duration, Duration),
+}
+
 /// A countdown to the time at which an answer is expected.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Countdown {
@@ -38,15 +49,25 @@ impl Countdown {
         }
     }
 
-    /// The peer ceases transmission (RFC 5326 6.5). An answer that is on its way already still comes.
-    pub(super) fn suspend(&mut self, now: Instant) {
-        self.is_suspended |= self.nominal >= now;
-    }
-
-    /// The peer transmits again (RFC 5326 6.6): the answer is later by the time that it could not leave.
-    pub(super) fn resume(&mut self, now: Instant) {
-        if core::mem::take(&mut self.is_suspended) {
-            self.due = self.due + now.since(self.nominal);
+    /// The way is another. An answer that is on its way already comes as it would have come.
+    pub(super) fn follow(&mut self, change: Change) {
+        match change {
+            // RFC 5326 6.5.
+            Change::Ceased(now) => self.is_suspended |= self.nominal >= now,
+            // RFC 5326 6.6: the answer is later by the time that it could not leave.
+            Change::Resumed(_, now) => {
+                if core::mem::take(&mut self.is_suspended) {
+                    self.due = self.due + now.since(self.nominal);
+                }
+            }
+            Change::Moved(now, light_time, margin) => {
+                let due = self.nominal + light_time;
+                // An answer that may have left already may take the longer time of before.
+                let has_time = self.nominal >= now + margin || due > self.due;
+                if self.is_suspended || (self.nominal >= now && has_time) {
+                    self.due = due;
+                }
+            }
         }
     }
 
@@ -129,15 +150,9 @@ impl Awaited {
         self.is_queued || self.left.is_none_or(|left| now.since(left) < time)
     }
 
-    pub(super) fn suspend(&mut self, now: Instant) {
+    pub(super) fn follow(&mut self, change: Change) {
         if let Some(countdown) = &mut self.countdown {
-            countdown.suspend(now);
-        }
-    }
-
-    pub(super) fn resume(&mut self, now: Instant) {
-        if let Some(countdown) = &mut self.countdown {
-            countdown.resume(now);
+            countdown.follow(change);
         }
     }
 
@@ -224,10 +239,10 @@ mod tests {
     #[test]
     fn a_countdown_is_suspended_only_while_the_answer_cannot_have_left() {
         let mut countdown = Countdown::start(at(0), &distance(None), Duration::ZERO);
-        countdown.suspend(at(13));
+        countdown.follow(Change::Ceased(at(13)));
         assert_eq!(countdown.deadline(), Some(at(22)));
         let mut countdown = Countdown::start(at(0), &distance(None), Duration::ZERO);
-        countdown.suspend(at(12));
+        countdown.follow(Change::Ceased(at(12)));
         assert_eq!(countdown.deadline(), None);
     }
 
@@ -237,10 +252,27 @@ mod tests {
         for (resumed, due) in [(5, 22), (12, 22), (100, 110)] {
             let mut countdown = Countdown::start(at(0), &distance(Some(at(0))), Duration::ZERO);
             assert_eq!(countdown.deadline(), None);
-            countdown.resume(at(resumed));
+            countdown.follow(Change::Resumed(at(0), at(resumed)));
             assert_eq!(countdown.deadline(), Some(at(due)));
-            countdown.resume(at(resumed + 50));
+            countdown.follow(Change::Resumed(at(0), at(resumed + 50)));
             assert_eq!(countdown.deadline(), Some(at(due)));
         }
+    }
+
+    #[test]
+    fn an_answer_that_has_not_left_takes_the_light_time_that_is_planned_for_then() {
+        let far = Duration::from_secs(60);
+        let mut countdown = Countdown::start(at(0), &distance(None), Duration::ZERO);
+        let margin = Duration::from_secs(2);
+        countdown.follow(Change::Moved(at(12), far, margin));
+        assert_eq!(countdown.deadline(), Some(at(72)));
+        countdown.follow(Change::Moved(at(11), Duration::from_secs(5), margin));
+        assert_eq!(countdown.deadline(), Some(at(72)), "it may be on its way");
+        countdown.follow(Change::Moved(at(13), Duration::from_secs(5), margin));
+        assert_eq!(countdown.deadline(), Some(at(72)), "it is on its way");
+        countdown.follow(Change::Ceased(at(11)));
+        countdown.follow(Change::Moved(at(40), Duration::from_secs(5), margin));
+        countdown.follow(Change::Resumed(at(11), at(100)));
+        assert_eq!(countdown.deadline(), Some(at(105)));
     }
 }

@@ -16,6 +16,9 @@ use super::segment::{
 /// The extension of RFC 5327 2.1.
 pub(super) const AUTHENTICATION: u8 = 0x00;
 
+/// The tag of cookies (RFC 5327 2.2).
+pub(super) const COOKIE: u8 = 0x01;
+
 /// The claims that a report is read with, at most: a datagram of 65,507 octets has room for 32,000 and a report of this
 /// layer's for some hundred.
 pub(super) const MAX_CLAIMS: u64 = 8_192;
@@ -117,7 +120,7 @@ impl<'a> Packet<'a> {
             let length = self.number()?;
             let at = self.reader.position();
             let value = self.octets(length)?;
-            if tag == AUTHENTICATION {
+            if tag == AUTHENTICATION || tag == COOKIE {
                 known.push(Extension { tag, value, at });
             }
         }
@@ -225,13 +228,44 @@ impl<'a> Packet<'a> {
     }
 }
 
+/// The engine of a session that a datagram is addressed to: by it a driver finds the [`Engine`](super::Engine) that it belongs to,
+/// whatever address it came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addressee {
+    /// The receiver of the block that this engine sends.
+    ReceiverFrom(u64),
+    /// The sender: this engine, which has begun the session of this number.
+    Sender {
+        /// The engine ID.
+        engine: u64,
+        /// The session number.
+        session: u64,
+    },
+}
+
+impl Addressee {
+    /// The addressee of a datagram's first segment; `None` of one that has no segment. All segments of a datagram go from one
+    /// engine to another.
+    #[must_use]
+    pub fn of(datagram: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(datagram);
+        let control = reader.octet().ok()?;
+        let (engine, session) = (reader.number().ok()?, reader.number().ok()?);
+        match control {
+            0..=7 | 9 | 12 | 15 => Some(Self::ReceiverFrom(engine)),
+            8 | 13 | 14 => Some(Self::Sender { engine, session }),
+            _ => None,
+        }
+    }
+}
+
 /// Start and end in the block of a claim (RFC 5326 3.2.2: offsets count from the lower bound).
 fn claim_in_block(lower: u64, offset: u64, length: u64) -> Option<(u64, u64)> {
     let start = lower.checked_add(offset)?;
     Some((start, start.checked_add(length)?))
 }
 
-/// The octets around a segment's content that RFC 5327 adds; empty without it.
+/// The octets that RFC 5327 adds to every segment; empty without it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Envelope {
     /// Header extensions and trailer extensions, as the octet that counts them. RFC 5326 3.1.4: it must be zero without any.
@@ -239,7 +273,7 @@ pub(super) struct Envelope {
     /// The header extensions.
     pub(super) header: Vec<u8>,
     /// The start of the trailer extensions, as far as it is written here.
-    pub(super) trailer: Vec<u8>,
+    pub(super) trailer: Bytes,
     /// Octets of the trailer that are written elsewhere.
     pub(super) pending: u64,
 }
@@ -250,6 +284,37 @@ impl Envelope {
         length_of(&self.header)
             .saturating_add(length_of(&self.trailer))
             .saturating_add(self.pending)
+    }
+}
+
+/// The octets that RFC 5327 adds to the segments of one session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Around<'a> {
+    /// Those of all sessions.
+    pub(super) envelope: &'a Envelope,
+    /// The values of its cookies, behind the other header extensions.
+    pub(super) cookies: [Option<&'a [u8]>; 2],
+}
+
+impl<'a> From<&'a Envelope> for Around<'a> {
+    fn from(envelope: &'a Envelope) -> Self {
+        Self {
+            envelope,
+            cookies: [None; 2],
+        }
+    }
+}
+
+impl Around<'_> {
+    /// Octets that a segment is longer by.
+    pub(super) fn octets(&self) -> u64 {
+        let cookies = self.cookies.into_iter().flatten().map(|cookie| {
+            let length = length_of(cookie);
+            length
+                .saturating_add(number_octets(length))
+                .saturating_add(1)
+        });
+        cookies.fold(self.envelope.octets(), u64::saturating_add)
     }
 }
 
@@ -266,16 +331,25 @@ pub(super) fn number_octets(value: u64) -> u64 {
     u64::from(groups)
 }
 
-fn write_start(out: &mut Vec<u8>, code: u8, session: SessionId, envelope: &Envelope) {
+fn write_start(out: &mut Vec<u8>, code: u8, session: SessionId, around: Around<'_>) {
     out.push(code);
     sdnv::write(out, session.originator);
     sdnv::write(out, session.number);
-    out.push(envelope.counts);
-    out.extend_from_slice(&envelope.header);
+    let cookies = around.cookies.into_iter().flatten();
+    let counts = cookies.clone().fold(around.envelope.counts, |counts, _| {
+        counts.saturating_add(0x10)
+    });
+    out.push(counts);
+    out.extend_from_slice(&around.envelope.header);
+    for cookie in cookies {
+        out.push(COOKIE);
+        sdnv::write(out, length_of(cookie));
+        out.extend_from_slice(cookie);
+    }
 }
 
 /// Write all of a data segment before its octets.
-pub(super) fn write_data_head(out: &mut Vec<u8>, head: &DataHead, envelope: &Envelope) {
+pub(super) fn write_data_head(out: &mut Vec<u8>, head: &DataHead, around: Around<'_>) {
     let code = match head.kind {
         DataKind::Red => 0,
         DataKind::RedCheckpoint => 1,
@@ -284,7 +358,7 @@ pub(super) fn write_data_head(out: &mut Vec<u8>, head: &DataHead, envelope: &Env
         DataKind::Green => 4,
         DataKind::BlockGreenEnd => 7,
     };
-    write_start(out, code, head.session, envelope);
+    write_start(out, code, head.session, around);
     for number in [head.service, head.offset, head.length] {
         sdnv::write(out, number);
     }
@@ -342,9 +416,9 @@ pub(super) fn write_report(
     out: &mut Vec<u8>,
     session: SessionId,
     report: &Report,
-    envelope: &Envelope,
+    around: Around<'_>,
 ) {
-    write_start(out, 8, session, envelope);
+    write_start(out, 8, session, around);
     let count = u64::try_from(report.claims.len()).unwrap_or(u64::MAX);
     let numbers = [
         report.serial,
@@ -360,7 +434,7 @@ pub(super) fn write_report(
         sdnv::write(out, start.saturating_sub(report.lower));
         sdnv::write(out, end.saturating_sub(*start));
     }
-    out.extend_from_slice(&envelope.trailer);
+    out.extend_from_slice(&around.envelope.trailer);
 }
 
 /// Write a report-acknowledgment segment.
@@ -368,11 +442,11 @@ pub(super) fn write_report_ack(
     out: &mut Vec<u8>,
     session: SessionId,
     serial: u64,
-    envelope: &Envelope,
+    around: Around<'_>,
 ) {
-    write_start(out, 9, session, envelope);
+    write_start(out, 9, session, around);
     sdnv::write(out, serial);
-    out.extend_from_slice(&envelope.trailer);
+    out.extend_from_slice(&around.envelope.trailer);
 }
 
 /// Write a cancel segment.
@@ -381,15 +455,15 @@ pub(super) fn write_cancel(
     session: SessionId,
     by: Party,
     reason: Reason,
-    envelope: &Envelope,
+    around: Around<'_>,
 ) {
     let code = match by {
         Party::Sender => 12,
         Party::Receiver => 14,
     };
-    write_start(out, code, session, envelope);
+    write_start(out, code, session, around);
     out.push(reason.code());
-    out.extend_from_slice(&envelope.trailer);
+    out.extend_from_slice(&around.envelope.trailer);
 }
 
 /// Write a cancel-acknowledgment segment.
@@ -397,12 +471,12 @@ pub(super) fn write_cancel_ack(
     out: &mut Vec<u8>,
     session: SessionId,
     by: Party,
-    envelope: &Envelope,
+    around: Around<'_>,
 ) {
     let code = match by {
         Party::Sender => 13,
         Party::Receiver => 15,
     };
-    write_start(out, code, session, envelope);
-    out.extend_from_slice(&envelope.trailer);
+    write_start(out, code, session, around);
+    out.extend_from_slice(&around.envelope.trailer);
 }

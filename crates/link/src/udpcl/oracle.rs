@@ -2,8 +2,7 @@
 //!
 //! Everything here panics when a conversation breaks its word; it is no part of the interface.
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
+use alloc::collections::BTreeSet;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -14,30 +13,16 @@ use super::conversation::MAX_EVENTS_WAITING;
 use super::ended::MAX_ENDED;
 use super::transfer_in::MAX_INCOMPLETE;
 use super::{Announcement, Config, Conversation, Framing, Peer, Rate};
+use crate::datagram::ledger::{Ledger, choices, split};
 use crate::datagram::{Batch, DatagramEvent, DatagramLink, Limit, Path, PathState};
 use crate::stream::{LinkCommand, RefuseReason, TerminateReason, TransferId};
-
-/// Octets at the front of a fuzzer's input that say how the node behaves.
-const CHOICES: usize = 8;
 
 /// Play octets as datagrams, each behind its length in two octets, and as one datagram; how many transfers came
 /// whole.
 #[must_use]
 pub fn check_conversation(octets: &[u8]) -> usize {
-    let (choices, datagrams) = octets.split_at_checked(CHOICES).unwrap_or((octets, &[]));
+    let (choices, datagrams) = choices(octets);
     play(&[octets], choices).saturating_add(play(&split(datagrams), choices))
-}
-
-/// The datagrams in a fuzzer's input; the last may be cut.
-fn split(mut octets: &[u8]) -> Vec<&[u8]> {
-    let mut datagrams = Vec::new();
-    while let Some((length, rest)) = octets.split_first_chunk() {
-        let length = usize::from(u16::from_be_bytes(*length));
-        let (datagram, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
-        datagrams.push(datagram);
-        octets = behind;
-    }
-    datagrams
 }
 
 fn play(datagrams: &[&[u8]], choices: &[u8]) -> usize {
@@ -53,85 +38,6 @@ fn play(datagrams: &[&[u8]], choices: &[u8]) -> usize {
         }
     }
     ordeal.end()
-}
-
-/// All that a conversation tells of incoming transfers, held against what it may tell.
-#[derive(Debug, Default)]
-pub(super) struct Ledger {
-    /// Incomplete transfers: length and pieces.
-    arriving: BTreeMap<TransferId, (u64, BTreeMap<u64, Bytes>)>,
-    /// Transfers that came whole, in that order.
-    pub(super) whole: Vec<Vec<u8>>,
-    /// Transfers that were abandoned.
-    pub(super) abandoned: usize,
-    next: u64,
-}
-
-impl Ledger {
-    /// One more event.
-    pub(super) fn note(&mut self, event: &DatagramEvent) {
-        match event {
-            DatagramEvent::Piece {
-                transfer,
-                offset,
-                octets,
-                length,
-            } => self.piece(*transfer, *offset, octets, *length),
-            DatagramEvent::Complete { transfer, length } => self.complete(*transfer, *length),
-            DatagramEvent::Abandoned { transfer, .. } => {
-                let begun = self.arriving.remove(transfer);
-                assert!(begun.is_some(), "a transfer that is abandoned had begun");
-                self.abandoned += 1;
-            }
-            _ => {}
-        }
-    }
-
-    fn piece(&mut self, transfer: TransferId, offset: u64, octets: &Bytes, length: Option<u64>) {
-        let end = offset + length_of(octets);
-        let length = length.unwrap_or(u64::MAX);
-        if transfer.0 == self.next {
-            self.next += 1;
-            self.arriving.insert(transfer, (length, BTreeMap::new()));
-        }
-        let begun = self.arriving.get_mut(&transfer);
-        assert!(begun.is_some(), "transfers are numbered as they begin");
-        if let Some((whole, pieces)) = begun {
-            assert_eq!(*whole, length, "a transfer has one length");
-            assert!(
-                !octets.is_empty() && end <= length,
-                "no octet is beyond the end"
-            );
-            let before = pieces.range(..end).next_back();
-            let free = before.is_none_or(|(start, before)| start + length_of(before) <= offset);
-            assert!(free, "no octet comes twice");
-            pieces.insert(offset, octets.clone());
-        }
-    }
-
-    fn complete(&mut self, transfer: TransferId, length: u64) {
-        let (_, pieces) = self.arriving.remove(&transfer).unwrap_or_default();
-        let whole = pieces.values().flatten().copied().collect::<Vec<u8>>();
-        assert_eq!(
-            length_of(&whole),
-            length,
-            "a complete transfer has all its octets"
-        );
-        self.whole.push(whole);
-    }
-
-    /// Incomplete transfers, and octets that came of them.
-    pub(super) fn held(&self) -> (usize, u64) {
-        let pieces = self
-            .arriving
-            .values()
-            .flat_map(|(_, pieces)| pieces.values());
-        (self.arriving.len(), pieces.map(length_of).sum())
-    }
-}
-
-fn length_of(octets: impl AsRef<[u8]>) -> u64 {
-    u64::try_from(octets.as_ref().len()).unwrap_or(u64::MAX)
 }
 
 struct Ordeal {
@@ -232,8 +138,9 @@ impl Ordeal {
             0 => {
                 let transfer = TransferId(u64::from(choice) / 8);
                 let reason = RefuseReason::NoResources;
-                // A refused transfer comes no further, and no event tells of its end.
-                self.ledger.arriving.remove(&transfer);
+                if self.ledger.has_begun(transfer) {
+                    self.ledger.refuse(transfer);
+                }
                 self.conversation
                     .handle_command(self.now, LinkCommand::Refuse { transfer, reason });
             }
@@ -249,6 +156,7 @@ impl Ordeal {
                     outgoing: way(choice & 0x10 != 0),
                     incoming: way(choice & 0x20 != 0),
                     mtu: (choice & 0x40 != 0).then_some(150),
+                    light_time: None,
                 };
                 self.conversation.handle_path(self.now, path);
             }

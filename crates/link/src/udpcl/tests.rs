@@ -21,8 +21,8 @@ use bytes::Bytes;
 use dhow_bundle::storage::{Extent, Piece};
 use dhow_bundle::{DtnTime, Instant, NodeId, Now};
 
-use super::oracle::Ledger;
 use super::{Config, Conversation, Framing, Peer, Rate};
+use crate::datagram::ledger::Ledger;
 use crate::datagram::{Batch, DatagramEvent, DatagramLink, Limit, Path, PathState};
 use crate::stream::{DownReason, LinkCommand, RefuseReason, TerminateReason, TransferId};
 

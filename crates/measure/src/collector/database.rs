@@ -175,6 +175,7 @@ impl From<rusqlite::Error> for DatabaseError {
     }
 }
 
+#[cfg(feature = "postgres")]
 impl From<::postgres::Error> for DatabaseError {
     fn from(error: ::postgres::Error) -> Self {
         // "db error" alone says nothing.
@@ -200,6 +201,7 @@ impl From<::postgres::Error> for DatabaseError {
 
 /// Codes of PostgreSQL, or beginnings of them, that say nothing of what was to be stored: connection, state of the transaction, authorization,
 /// rollback, resources, lock, operator, system.
+#[cfg(feature = "postgres")]
 const AWAY_STATES: [&str; 8] = ["08", "25", "28", "40", "53", "55P03", "57", "58"];
 
 impl From<std::io::Error> for DatabaseError {

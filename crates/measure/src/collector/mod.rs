@@ -11,6 +11,7 @@ mod intake;
 mod listener;
 mod numbers;
 mod open_database;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod session;
 mod spans;
@@ -52,7 +53,7 @@ pub enum Place {
     File(PathBuf),
     /// One SQLite file a domain: `DIRECTORY/DOMAIN.sq3`.
     Directory(PathBuf),
-    /// A PostgreSQL database: `postgresql://USER@HOST/NAME`.
+    /// A PostgreSQL database: `postgresql://USER@HOST/NAME`. Without the feature `postgres` it is refused.
     Postgres(String),
 }
 
@@ -63,7 +64,7 @@ pub struct Terms {
     pub token: Option<String>,
     /// The longest silence of a client before its session ends.
     pub idle: Duration,
-    /// Clients at once; the next one is let go.
+    /// Clients at a time, at most; the next one is let go.
     pub clients_max: usize,
     /// The time that the collector waits at its end for a database that fails.
     pub end_patience: Duration,

@@ -15,6 +15,7 @@ use super::budget::{Budget, Held};
 use super::database::{Database, DatabaseError};
 use super::numbers::RunName;
 use super::open_database::{Client, Clients, Kept, Open, OpenDatabase};
+#[cfg(feature = "postgres")]
 use super::postgres::Postgres;
 use super::session::{self, Arrived, Beginning, Call, Said, SessionKey};
 use super::sqlite::{Cache, Sqlite};
@@ -513,7 +514,14 @@ impl Store {
                 let path: PathBuf = directory.join(format!("{name}.sq3"));
                 Box::new(Sqlite::open(&path, Cache::OneOfMany)?)
             }
+            #[cfg(feature = "postgres")]
             Place::Postgres(url) => Box::new(Postgres::open(url)?),
+            #[cfg(not(feature = "postgres"))]
+            Place::Postgres(_) => {
+                return Err(DatabaseError::refused(
+                    "this program was built without the feature 'postgres'",
+                ));
+            }
         };
         Open::new(database, Arc::clone(&self.tell))
     }

@@ -1,6 +1,7 @@
 //! Neighbours by datagrams.
 
 use crate::adjacencies::Adjacencies;
+use crate::adjacencies::blocks::Blocks;
 use crate::adjacencies::datagrams::{Datagrams, EARLY_OCTETS, EARLY_SHARE};
 use crate::adjacencies::session_id::SessionId;
 use crate::attention::Attention;
@@ -29,6 +30,11 @@ impl Adjacencies {
         }
     }
 
+    /// Octets that may come early, of all neighbours.
+    pub(crate) fn early_octets_bound(config: &Config) -> u64 {
+        EARLY_OCTETS.min(config.memory_octets / EARLY_SHARE)
+    }
+
     /// Datagrams came from a neighbour. One that has no more room for what came early loses it, as it may anywhere on its way.
     pub(crate) fn handle_datagrams(
         &mut self,
@@ -38,7 +44,7 @@ impl Adjacencies {
         session: SessionId,
         datagrams: &[Bytes],
     ) {
-        let most_octets = EARLY_OCTETS.min(config.memory_octets / EARLY_SHARE);
+        let most_octets = Self::early_octets_bound(config);
         if let Some(neighbour) = self.neighbours.get_mut(&session)
             && let Some(link) = neighbour.session.datagrams()
         {
@@ -47,6 +53,12 @@ impl Adjacencies {
             link.handle_datagrams(now, datagrams, most_octets.saturating_sub(of_others));
             attention.attend(session.stream());
         }
+    }
+
+    /// The blocks that come from a neighbour, where its layer has some.
+    pub(crate) fn blocks_mut(&mut self, session: SessionId) -> Option<&mut Blocks> {
+        let neighbour = self.neighbours.get_mut(&session)?;
+        neighbour.session.datagrams()?.blocks_mut()
     }
 
     /// Datagrams for a neighbour have left.

@@ -4,17 +4,24 @@
 //! until those before them have come, or the layer gives their transfer up. A transfer whose first octets come behind those of a newer one waits as
 //! a whole: the newer may be the same bundle, sent again by a peer that gave the older up, and the node would take the older for the newest copy. All neighbours together have [`EARLY_OCTETS`] for that.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{NodeId, Now};
-use dhow_link::datagram::{Limit, Path};
+use dhow_link::datagram::{Assurance, Limit, Path};
+use dhow_link::ltp::{self, Engine, Known};
 use dhow_link::stream::{LinkCommand, LinkEvent, RefuseReason, SessionParameters, TransferId};
 use dhow_link::udpcl::{self, Conversation};
 use dhow_link::{Batch, DatagramEvent, DatagramLink};
 
-use crate::config::{OnSent, UdpPolicy};
+use crate::adjacencies::blocks::Blocks;
+use crate::config::{
+    Aggregation, LtpAuthentication, LtpPolicy, OnSent, Protocol, RedPart, UdpPolicy,
+};
 use crate::memory::length;
 use crate::view::DatagramCounts;
 
@@ -28,13 +35,26 @@ pub(crate) const EARLY_SHARE: u64 = 16;
 /// timers of a driver are a millisecond late, and later on a busy machine.
 const BURSTS_PER_S: u64 = 500;
 
+/// Octets of a block of LTP that bundles share, at most: some datagrams. What is lost of a block keeps all behind it from the store.
+const SHARED_OCTETS: u64 = 16 << 10;
+
 /// Memory for an early piece beside its octets, so that pieces of one octet are not free.
 const PIECE_OCTETS: u64 = 128;
 
+/// The machine of a layer over datagrams.
+enum Machine {
+    /// UDPCL: a transfer is a bundle.
+    Udp(Box<Conversation>),
+    /// LTP: a transfer that comes in is a block of bundles.
+    Ltp(Box<Engine>, Box<Blocks>),
+}
+
 /// A conversation with a configured peer, or with a stranger.
 pub(crate) struct Datagrams {
-    link: Conversation,
+    machine: Machine,
+    protocol: Protocol,
     on_sent: OnSent,
+    path: Path,
     segment_mru: u64,
     transfers: BTreeMap<TransferId, Coming>,
     /// The first transfer that has not begun.
@@ -70,20 +90,107 @@ impl Coming {
     }
 }
 
+/// A rate with the burst that a driver needs.
+fn rate(octets_per_s: u64, usual: ltp::Rate) -> ltp::Rate {
+    let burst_octets = usual.burst_octets.max(octets_per_s / BURSTS_PER_S);
+    ltp::Rate {
+        octets_per_s,
+        burst_octets,
+    }
+}
+
+impl Machine {
+    fn link(&self) -> &dyn DatagramLink {
+        match self {
+            Self::Udp(conversation) => &**conversation,
+            Self::Ltp(engine, _) => &**engine,
+        }
+    }
+
+    fn link_mut(&mut self) -> &mut dyn DatagramLink {
+        match self {
+            Self::Udp(conversation) => &mut **conversation,
+            Self::Ltp(engine, _) => &mut **engine,
+        }
+    }
+}
+
 impl Datagrams {
-    pub(crate) fn new(policy: UdpPolicy, peer: Option<NodeId>, seed: u64, now: Now) -> Self {
-        let mut config = udpcl::Config {
+    /// A conversation over UDP.
+    pub(crate) fn udp(policy: UdpPolicy, peer: Option<NodeId>, seed: u64, now: Now) -> Self {
+        let usual = udpcl::Config::default();
+        let config = udpcl::Config {
             mtu: policy.mtu_octets,
             peer: peer.map_or(udpcl::Peer::Unknown, udpcl::Peer::Known),
-            ..udpcl::Config::default()
+            rate: rate(policy.octets_per_s, usual.rate),
+            ..usual
         };
-        config.rate.octets_per_s = policy.octets_per_s;
-        let burst_octets = policy.octets_per_s / BURSTS_PER_S;
-        config.rate.burst_octets = config.rate.burst_octets.max(burst_octets);
+        let machine = Machine::Udp(Box::new(Conversation::new(config, seed, now)));
+        let protocol = Protocol::Udp(policy);
+        Self::new(machine, protocol, (policy.mtu_octets, policy.on_sent))
+    }
+
+    /// An engine's relation to another engine. Blocks have at most `most_octets`, of which `early_octets` may lie behind gaps.
+    pub(crate) fn ltp(
+        policy: LtpPolicy,
+        (engine, remote_engine): (u64, u64),
+        peer: Option<NodeId>,
+        (most_octets, early_octets): (u64, u64),
+        (seed, now): (u64, Now),
+    ) -> Self {
+        let usual = ltp::Config::default();
+        let authentication = match policy.authentication {
+            LtpAuthentication::None => None,
+            LtpAuthentication::Key => Some(ltp::Authentication {
+                suite: ltp::Ciphersuite::HmacSha1,
+                key_id: Vec::new(),
+                seal: None,
+            }),
+        };
+        let config = ltp::Config {
+            peer,
+            engine,
+            remote_engine,
+            red: match policy.red {
+                RedPart::All => ltp::Red::All,
+                RedPart::None => ltp::Red::None,
+                RedPart::Octets(octets) => ltp::Red::Octets(octets),
+            },
+            mtu: policy.mtu_octets,
+            aggregate: match policy.aggregation {
+                Aggregation::Shared => SHARED_OCTETS,
+                Aggregation::Alone => 0,
+            },
+            // ION cancels a session with a checkpoint before the end of its red part.
+            checkpoint_octets: 0,
+            rate: rate(policy.octets_per_s, usual.rate),
+            light_time: Duration::from_millis(policy.light_time_ms),
+            transfer_mru: policy.block_octets.min(most_octets),
+            reassembly_octets: usual.reassembly_octets.min(early_octets / 4),
+            sessions: usize::try_from(policy.blocks).unwrap_or(usize::MAX),
+            remembered: usual
+                .remembered
+                .max(16 * usize::try_from(policy.blocks).unwrap_or(0)),
+            authentication,
+            ..usual
+        };
+        let machine = Engine::new(config, seed, now);
+        let machine = Machine::Ltp(Box::new(machine), Box::default());
+        let protocol = Protocol::Ltp(LtpPolicy {
+            engine: Some(engine),
+            remote_engine: Some(remote_engine),
+            ..policy
+        });
+        Self::new(machine, protocol, (policy.mtu_octets, policy.on_sent))
+    }
+
+    fn new(machine: Machine, protocol: Protocol, (segment_mru, on_sent): (u64, OnSent)) -> Self {
         Self {
-            on_sent: policy.on_sent,
-            segment_mru: config.mtu,
-            link: Conversation::new(config, seed, now),
+            machine,
+            protocol,
+            on_sent,
+            path: Path::default(),
+            segment_mru,
             transfers: BTreeMap::new(),
             next: TransferId(0),
             newest: TransferId(0),
@@ -101,41 +208,110 @@ impl Datagrams {
         self.room_octets = room_octets;
         self.counts.received += length(datagrams.len());
         self.counts.received_octets += datagrams.iter().map(|it| length(it.len())).sum::<u64>();
-        self.link.handle_datagrams(now, datagrams);
+        self.machine.link_mut().handle_datagrams(now, datagrams);
         self.translate_all(now);
     }
 
     pub(crate) fn handle_left(&mut self, now: Now, datagrams: u64) {
-        self.link.handle_left(now, datagrams);
+        self.machine.link_mut().handle_left(now, datagrams);
         self.translate_all(now);
     }
 
     pub(crate) fn handle_command(&mut self, now: Now, command: LinkCommand) {
-        if let LinkCommand::Refuse { transfer, .. } = &command {
-            self.forget(*transfer);
+        let command = match &mut self.machine {
+            Machine::Udp(_) => Some(command),
+            Machine::Ltp(_, blocks) => match command {
+                LinkCommand::Acknowledge { transfer, .. } => blocks.taken(transfer),
+                LinkCommand::Refuse { transfer, reason } => blocks.refused(transfer, reason),
+                other => Some(other),
+            },
+        };
+        if let Some(command) = command {
+            self.command(now, command);
         }
-        self.link.handle_command(now, command);
+    }
+
+    fn command(&mut self, now: Now, command: LinkCommand) {
+        if let LinkCommand::Refuse { transfer, reason } = &command {
+            let (transfer, refused) = (*transfer, *reason);
+            self.forget(transfer);
+            let blocks = self.blocks_mut();
+            if blocks.is_some_and(|blocks| blocks.is_open(transfer)) {
+                let event = LinkEvent::Abandoned {
+                    transfer,
+                    refused: Some(refused),
+                };
+                self.events.push_back(event);
+            }
+        }
+        self.machine.link_mut().handle_command(now, command);
         self.translate_all(now);
     }
 
+    /// The blocks that come in, of a layer that has some.
+    pub(crate) fn blocks_mut(&mut self) -> Option<&mut Blocks> {
+        match &mut self.machine {
+            Machine::Udp(_) => None,
+            Machine::Ltp(_, blocks) => Some(blocks),
+        }
+    }
+
+    /// All octets of a block were given to the node.
+    pub(crate) fn end_block(&mut self, now: Now, block: TransferId) {
+        let command = self.blocks_mut().and_then(|blocks| blocks.end(block));
+        if let Some(command) = command {
+            self.command(now, command);
+        }
+    }
+
+    /// The knowledge of an LTP engine of a session number that a report names.
+    pub(crate) fn knows_session(&self, number: u64) -> Known {
+        match &self.machine {
+            Machine::Udp(_) => Known::Never,
+            Machine::Ltp(engine, _) => engine.knows_session(number),
+        }
+    }
+
+    /// Transfers outlast the times in which nothing can pass.
+    pub(crate) const fn keeps_transfers(&self) -> bool {
+        matches!(self.machine, Machine::Ltp(..))
+    }
+
+    /// The peer says that it has a transfer.
+    pub(crate) fn acknowledges(&self) -> bool {
+        self.machine.link().capabilities().assurance == Assurance::Acknowledged
+    }
+
+    pub(crate) const fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
     pub(crate) fn handle_timeout(&mut self, now: Now) {
-        self.link.handle_timeout(now);
+        self.machine.link_mut().handle_timeout(now);
         self.translate_all(now);
     }
 
     /// The path takes no longer datagrams than these.
     pub(crate) fn narrowed(&mut self, now: Now, octets: u64) {
-        let path = Path {
-            mtu: Some(octets),
-            ..Path::default()
-        };
-        self.link.handle_path(now, path);
+        let mtu = Some(octets);
+        self.handle_path(now, Path { mtu, ..self.path });
+    }
+
+    /// The state of the path, as far as it is known.
+    pub(crate) const fn path(&self) -> Path {
+        self.path
+    }
+
+    /// The state of the path is another.
+    pub(crate) fn handle_path(&mut self, now: Now, path: Path) {
+        self.path = path;
+        self.machine.link_mut().handle_path(now, path);
         self.translate_all(now);
     }
 
     pub(crate) fn poll_datagrams(&mut self, now: Now, limit: Limit, out: &mut Batch) {
         let (datagrams, octets) = (out.len(), out.octets());
-        self.link.poll_datagrams(now, limit, out);
+        self.machine.link_mut().poll_datagrams(now, limit, out);
         self.counts.sent += length(out.len() - datagrams);
         self.counts.sent_octets += out.octets() - octets;
         self.translate_all(now);
@@ -161,8 +337,8 @@ impl Datagrams {
         self.on_sent
     }
 
-    pub(crate) const fn link(&self) -> &Conversation {
-        &self.link
+    pub(crate) fn link(&self) -> &dyn DatagramLink {
+        self.machine.link()
     }
 
     pub(crate) const fn counts(&self) -> DatagramCounts {
@@ -176,7 +352,7 @@ impl Datagrams {
 
     /// Take what the layer says; a new value has said nothing yet.
     pub(crate) fn translate_all(&mut self, now: Now) {
-        while let Some(event) = self.link.poll_event() {
+        while let Some(event) = self.machine.link_mut().poll_event() {
             self.translate(now, event);
         }
     }
@@ -189,7 +365,7 @@ impl Datagrams {
                 proven: false,
                 keepalive_s: 0,
                 segment_mru: self.segment_mru,
-                transfer_mru: self.link.capabilities().transfer_mru,
+                transfer_mru: self.machine.link().capabilities().transfer_mru,
                 keeps_reactive_fragments: false,
             }),
             DatagramEvent::Piece {
@@ -203,6 +379,10 @@ impl Datagrams {
                 Some(coming) if coming.given > 0 => LinkEvent::Abandoned { transfer, refused },
                 _ => return,
             },
+            // The acknowledgment ends it.
+            DatagramEvent::Sent { .. } if self.acknowledges() => {
+                return;
+            }
             DatagramEvent::Sent { transfer } => LinkEvent::Sent { transfer },
             DatagramEvent::Transmitted { transfer } => LinkEvent::Transmitted { transfer },
             DatagramEvent::Failed {
@@ -237,10 +417,12 @@ impl Datagrams {
             self.next = TransferId(transfer.0.saturating_add(1));
             self.transfers.insert(transfer, Coming::default());
         }
+        let is_silent = matches!(self.machine, Machine::Udp(_));
         let Some(coming) = self.transfers.get_mut(&transfer) else {
             return;
         };
-        let is_late = coming.given == 0 && transfer < self.newest;
+        // A peer cancels the block of a bundle that it sends again, so that no copy comes late.
+        let is_late = is_silent && coming.given == 0 && transfer < self.newest;
         let is_all = total == Some(length(octets.len()));
         if offset > coming.given || is_late && !is_all {
             let cost = length(octets.len()).saturating_add(PIECE_OCTETS);
@@ -301,8 +483,7 @@ impl Datagrams {
     fn refuse(&mut self, now: Now, transfer: TransferId) {
         let coming = self.forget(transfer);
         let reason = RefuseReason::NoResources;
-        self.link
-            .handle_command(now, LinkCommand::Refuse { transfer, reason });
+        (self.machine.link_mut()).handle_command(now, LinkCommand::Refuse { transfer, reason });
         if coming.is_some_and(|coming| coming.given > 0) {
             self.events.push_back(LinkEvent::Abandoned {
                 transfer,

@@ -7,14 +7,15 @@ use bytes::Bytes;
 use dhow_bundle::{Instant, Now};
 use dhow_link::datagram::Limit;
 use dhow_link::external;
+use dhow_link::ltp::Known;
 use dhow_link::stcp;
 use dhow_link::stream::{LinkCommand, LinkEvent};
 use dhow_link::tcpcl::{Session, Version};
-use dhow_link::{Batch, DatagramLink, Gather, StreamSession};
+use dhow_link::{Batch, Gather, StreamSession};
 
 use crate::adjacencies::datagrams::Datagrams;
 use crate::adjacencies::tunnel::Tunnel;
-use crate::config::{OnSent, Protocol, UdpPolicy};
+use crate::config::{OnSent, Protocol};
 use crate::view::DatagramCounts;
 
 /// One of them.
@@ -74,15 +75,37 @@ impl Layer {
                 Version::V4 => Protocol::Tcpcl4,
             },
             Self::OneWay(it) => Protocol::framed(it.session.framing()),
-            Self::Datagrams(_) => Protocol::Udp(UdpPolicy::default()),
+            Self::Datagrams(link) => link.protocol(),
             Self::Bundles(tunnel) => Protocol::Bibe(*tunnel.policy()),
             Self::Program(_) => Protocol::Program,
         }
     }
 
     /// False where the last word on a transfer is that it has left, and where a bundle that is refused is sent no more.
-    pub(crate) const fn acknowledges(&self) -> bool {
-        matches!(self, Self::Stream(_) | Self::Program(_))
+    pub(crate) fn acknowledges(&self) -> bool {
+        match self {
+            Self::Stream(_) | Self::Program(_) => true,
+            Self::Datagrams(link) => link.acknowledges(),
+            Self::OneWay(_) | Self::Bundles(_) => false,
+        }
+    }
+
+    /// True where transfers outlast the times in which nothing can pass.
+    pub(crate) fn keeps_transfers(&self) -> bool {
+        matches!(self, Self::Datagrams(link) if link.keeps_transfers())
+    }
+
+    /// The knowledge of an LTP engine of a session number.
+    pub(crate) fn knows_session(&self, number: u64) -> Known {
+        match self {
+            Self::Datagrams(link) => link.knows_session(number),
+            _ => Known::Never,
+        }
+    }
+
+    /// True where the layer's own rate says how much is under way, and no acknowledgment, which may take an hour to come.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.keeps_transfers()
     }
 
     /// True where the octets of a stream are known to be written when more are asked for, and not before: a driver is not to ask ahead.

@@ -79,6 +79,8 @@ pub(crate) struct Link {
     not_before: Option<Instant>,
     dialect: Dialect,
     pub(crate) peer: Option<NodeId>,
+    /// When octets last came over a session that is over.
+    pub(crate) heard: Option<Instant>,
     /// Why the last attempt failed or the last session ended.
     pub(crate) last_error: Option<String>,
 }
@@ -111,6 +113,7 @@ impl Link {
             not_before: None,
             dialect: Dialect::Unknown,
             peer: None,
+            heard: None,
             last_error: None,
         }
     }
@@ -121,11 +124,19 @@ impl Link {
         self.free_from = Some(now + LATE_EVENTS);
     }
 
-    /// Whether its number may be that of another found link with this configuration: nothing refers to it any more. Bundles that were kept when
-    /// they left over it remember its number, so those links keep theirs.
+    /// It has other settings, none of which its sessions know.
+    pub(crate) fn adapt(&mut self, config: LinkConfig, origin: LinkOrigin) {
+        // Whether it is up is for whoever takes it up or down.
+        self.config = config;
+        self.origin = origin;
+    }
+
+    /// Whether its number may be that of another link with this configuration: nothing refers to it any more. Bundles that were kept when
+    /// they left over it remember its number, so those links keep theirs, as do tunnels.
     pub(crate) fn is_free(&self, now: Instant, config: &LinkConfig) -> bool {
         self.is_deleted
-            && self.origin == LinkOrigin::Found
+            && !is_tunnel(&self.config)
+            && !is_tunnel(config)
             && self.free_from.is_some_and(|at| at <= now)
             && self.sessions.is_empty()
             && self.config.protocol.on_sent() != Some(OnSent::Keep)
@@ -170,14 +181,19 @@ impl Link {
         dials
     }
 
-    /// True when there is no point in dialling.
+    /// True when nothing can leave.
     pub(crate) fn is_absent(&self) -> bool {
         self.carrier == Carrier::Absent || self.contact == Carrier::Absent
     }
 
-    /// Sessions that are to be dialled.
+    /// Sessions that are to be dialled. Where transfers outlast the times in which nothing can pass, the peer is heard outside of the contacts of
+    /// this node, too: its own are others (RFC 5326 6.5, 6.6).
     fn missing(&self) -> u8 {
-        match self.is_absent() {
+        let is_pointless = match self.config.protocol.keeps_transfers() {
+            true => self.carrier == Carrier::Absent,
+            false => self.is_absent(),
+        };
+        match is_pointless {
             false => self.lacking(),
             true => 0,
         }

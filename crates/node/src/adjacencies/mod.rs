@@ -1,5 +1,6 @@
 //! The neighbours: links, sessions and conversations by datagrams, and the paths that they go over.
 
+pub(crate) mod blocks;
 pub(crate) mod checksums;
 pub(crate) mod conversations;
 pub(crate) mod cut_through;
@@ -10,7 +11,9 @@ pub(crate) mod links;
 pub(crate) mod neighbour;
 pub(crate) mod paths;
 pub(crate) mod probing;
+pub(crate) mod reads;
 pub(crate) mod session_id;
+pub(crate) mod traffic;
 pub(crate) mod transfer_mru;
 pub(crate) mod tunnel;
 pub(crate) mod tunnels;
@@ -18,7 +21,7 @@ pub(crate) mod window;
 
 use crate::adjacencies::layer::Layer;
 use crate::attention::Attention;
-use crate::config::{DialTime, Enabled, LinkConfig, LinkId};
+use crate::config::{DialTime, Enabled, LinkConfig, LinkId, ListenerId};
 use crate::driver::OperatorRefusal;
 use crate::held::Held;
 use crate::routing::Hop;
@@ -42,6 +45,7 @@ use crate::adjacencies::links::Link;
 use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::paths::IdlePaths;
 use crate::adjacencies::session_id::SessionId;
+use crate::adjacencies::traffic::PastTraffic;
 use crate::config::Config;
 use crate::driver::Action;
 use crate::outbox::Outbox;
@@ -79,6 +83,8 @@ pub(crate) struct Adjacencies {
     /// Records that came while it was closed are to be looked at.
     tunnel_opened: bool,
     tunnels_begun: u64,
+    /// The traffic of sessions that are over.
+    past: PastTraffic,
 }
 
 impl Adjacencies {
@@ -102,6 +108,7 @@ impl Adjacencies {
 
     /// A session is established; true when it is the first with its peer.
     pub(crate) fn establish(&mut self, peer: &NodeId, session: SessionId) -> bool {
+        self.past.admit(peer);
         let sessions = self.peers.entry(peer.clone()).or_default();
         let is_first = sessions.is_empty();
         sessions.insert(session);
@@ -128,9 +135,23 @@ impl Adjacencies {
             return;
         };
         self.early_octets = self.early_octets.saturating_sub(neighbour.early_octets);
+        if let Some(parameters) = &neighbour.parameters {
+            self.past.add(&parameters.peer, neighbour.traffic());
+        }
         if let Layer::Stream(it) = neighbour.session {
             self.parting.insert(session, it);
         }
+    }
+
+    /// The traffic of each neighbour since the start, over all its sessions.
+    pub(crate) fn traffic(&self) -> PastTraffic {
+        let mut all = self.past.clone();
+        for neighbour in self.neighbours.values() {
+            if let Some(parameters) = &neighbour.parameters {
+                all.add(&parameters.peer, neighbour.traffic());
+            }
+        }
+        all
     }
 
     /// The session of a connection, which is over and may still have last octets to write.
@@ -266,6 +287,21 @@ impl Adjacencies {
         .min()
     }
 
+    /// Contacts were planned or given up: links that are dialled in them look again.
+    pub(crate) fn contacts_changed(&mut self) {
+        if self.contacts_due.is_some() {
+            self.contacts_due = Some(Instant::START);
+        }
+    }
+
+    /// Sessions that began at a listener.
+    pub(crate) fn sessions_at(&self, listener: ListenerId) -> impl Iterator<Item = SessionId> {
+        let sessions = self.neighbours.iter();
+        sessions
+            .filter(move |(_, it)| it.listener == Some(listener))
+            .map(|(&session, _)| session)
+    }
+
     /// Whether it is time to look at contacts of links.
     #[inline]
     pub(crate) fn contacts_are_due(&self, now: Now) -> bool {
@@ -318,6 +354,7 @@ impl Adjacencies {
             has_tunnels: config.links.iter().any(links::is_tunnel),
             tunnel_opened: false,
             tunnels_begun: 0,
+            past: PastTraffic::default(),
         }
     }
 
@@ -416,7 +453,13 @@ impl Adjacencies {
         let sessions = link.into_iter().flat_map(|link| &link.sessions);
         let sessions = sessions.chain(peer.into_iter().flatten());
         let sessions = sessions.filter_map(|session| self.neighbours.get(session).map(Box::as_ref));
-        sessions.filter(|it| it.parameters.is_some() && !it.ending)
+        sessions.filter(|it| it.is_up())
+    }
+
+    /// Whether the transfers of a session outlast the times in which nothing can pass.
+    pub(crate) fn keeps_transfers(&self, session: SessionId) -> bool {
+        let neighbour = self.neighbours.get(&session);
+        neighbour.is_some_and(|it| it.session.keeps_transfers())
     }
 
     pub(crate) fn charge(&mut self, held: &Held, session: SessionId, key: BundleKey) {
@@ -572,8 +615,12 @@ impl Adjacencies {
         config.name = name;
         config.policy.peer = peer;
         config.enabled = Enabled::Yes;
+        if let crate::config::Protocol::Ltp(policy) = &mut config.protocol {
+            // It is another engine.
+            policy.remote_engine = None;
+        }
         let id = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
-        if config.dial == DialTime::Contacts {
+        if config.dial == DialTime::Contacts || config.protocol.keeps_transfers() {
             self.contacts_due = Some(Instant::START);
         }
         self.has_tunnels |= links::is_tunnel(&config);
@@ -596,9 +643,23 @@ impl Adjacencies {
         config.policy.peer = Some(peer);
         config.enabled = Enabled::Yes;
         config.dial = DialTime::Always;
-        let free = self.links.iter().position(|it| it.is_free(now, &config));
         let mut link = Link::new(config);
         link.origin = LinkOrigin::Found;
+        self.place_link(now, link)
+    }
+
+    /// A link gets the number of one that has gone, or the next.
+    pub(crate) fn place_link(
+        &mut self,
+        now: Instant,
+        link: Link,
+    ) -> Result<LinkId, OperatorRefusal> {
+        let config = &link.config;
+        let free = self.links.iter().position(|it| it.is_free(now, config));
+        if config.dial == DialTime::Contacts || config.protocol.keeps_transfers() {
+            self.contacts_due = Some(Instant::START);
+        }
+        self.has_tunnels |= links::is_tunnel(config);
         let at = match free {
             Some(at) => {
                 if let Some(place) = self.links.get_mut(at) {

@@ -13,8 +13,10 @@ use dhow_link::{stcp, tcpcl};
 
 use crate::adjacencies::layer::{Layer, OneWay};
 use crate::adjacencies::probing::Probe;
+use crate::adjacencies::reads::Reads;
+use crate::adjacencies::traffic::Traffic;
 use crate::adjacencies::window::Window;
-use crate::config::{Enabled, LinkId, ReadingPolicy, SessionPolicy, StcpPolicy, Tls};
+use crate::config::{Enabled, LinkId, ListenerId, ReadingPolicy, SessionPolicy, StcpPolicy, Tls};
 use crate::forwarding::choice::Split;
 use crate::forwarding::cut_through::Queueing;
 use crate::held::endpoints::EndpointIndex;
@@ -27,6 +29,8 @@ use crate::series::Series;
 pub(crate) struct Neighbour {
     pub(crate) session: Layer,
     pub(crate) link: Option<LinkId>,
+    /// The place at which the peer began it, if it did.
+    pub(crate) listener: Option<ListenerId>,
     pub(crate) policy: Box<SessionPolicy>,
     pub(crate) accept_sources: Vec<EidPattern>,
     /// Once established.
@@ -63,6 +67,8 @@ pub(crate) struct Neighbour {
     pub(crate) window: Window,
     /// Bundles that are cut into fragments, one after the other; no more than the window has room for.
     pub(crate) splits: VecDeque<Split>,
+    /// Bundles whose header blocks are read for it.
+    pub(crate) reads: Reads,
     /// A bundle that goes out over this session while it still comes in.
     pub(crate) cut_through: Option<dhow_bundle::storage::BundleKey>,
     /// Others that wait for that.
@@ -81,12 +87,16 @@ pub(crate) struct Neighbour {
     /// From a bundle's header to its refusal.
     pub(crate) refusal_takes: Option<Duration>,
     pub(crate) ending: bool,
+    /// Nothing can leave now: no transfer begins.
+    pub(crate) is_shut: bool,
     pub(crate) flush_pending: bool,
     pub(crate) timeout: Option<Instant>,
     pub(crate) bundles_sent: u64,
     pub(crate) octets_sent: u64,
     pub(crate) bundles_received: u64,
     pub(crate) octets_received: u64,
+    /// Bundles refused since the neighbour had used up what it may bring.
+    pub(crate) limited: u64,
 }
 
 /// The consequence for an accepted session whose path is lost and that nothing has replaced.
@@ -158,6 +168,16 @@ impl Trial {
 }
 
 impl Neighbour {
+    /// The bundles that its session carried so far.
+    pub(crate) const fn traffic(&self) -> Traffic {
+        Traffic {
+            bundles_sent: self.bundles_sent,
+            octets_sent: self.octets_sent,
+            bundles_received: self.bundles_received,
+            octets_received: self.octets_received,
+        }
+    }
+
     /// One with which nothing has been spoken.
     pub(crate) fn new(
         session: Layer,
@@ -169,6 +189,7 @@ impl Neighbour {
             session,
             announced_mru,
             link,
+            listener: None,
             policy: Box::new(policy.clone()),
             accept_sources: policy
                 .accept_sources
@@ -193,6 +214,7 @@ impl Neighbour {
             in_flight: 0,
             window: Window::default(),
             splits: VecDeque::new(),
+            reads: Reads::default(),
             cut_through: None,
             queueing: None,
             clear_at: now.monotonic,
@@ -202,12 +224,14 @@ impl Neighbour {
             probe: None,
             refusal_takes: None,
             ending: false,
+            is_shut: false,
             flush_pending: false,
             timeout: None,
             bundles_sent: 0,
             octets_sent: 0,
             bundles_received: 0,
             octets_received: 0,
+            limited: 0,
         }
     }
 
@@ -242,12 +266,21 @@ impl Neighbour {
 
     /// True while a small bundle may be given to this session though others wait for it: those have left it a little room.
     pub(crate) fn has_room_before_sync(&self, now: Instant) -> bool {
+        self.splits.is_empty() && self.has_room_ahead(now)
+    }
+
+    /// True while a small bundle may be given to this session though there is no room for others: those have left it a little.
+    pub(crate) fn has_room_ahead(&self, now: Instant) -> bool {
         let octets = self.in_flight_octets.saturating_sub(AHEAD_OCTETS);
         self.has_place(now)
             && self.cut_through.is_none()
-            && self.splits.is_empty()
             && (self.in_flight == 0 || octets < self.policy.window_octets)
-            && (self.in_flight <= 1 || self.window.has_room(now, octets))
+            && (self.in_flight <= 1 || self.is_wide(now, octets))
+    }
+
+    /// True when it can take bundles, now or soon.
+    pub(crate) const fn is_up(&self) -> bool {
+        self.parameters.is_some() && !self.ending && !self.is_shut
     }
 
     /// True while the session may have one bundle more in flight, whatever its size.
@@ -257,8 +290,7 @@ impl Neighbour {
             .trial
             .as_ref()
             .map_or(most, |trial| trial.bundles.min(most));
-        self.parameters.is_some()
-            && !self.ending
+        self.is_up()
             && self.paused_until.is_none_or(|until| until <= now)
             && self.in_flight < window_bundles
     }
@@ -266,8 +298,12 @@ impl Neighbour {
     /// True when what is in flight keeps the peer busy as long as it should, or its socket. A bundle that follows another one is
     /// in flight beside it, however large the two are.
     fn is_filled(&self, now: Instant) -> bool {
-        self.in_flight > 1
-            && (self.socket_is_behind() || !self.window.has_room(now, self.in_flight_octets))
+        self.in_flight > 1 && (self.socket_is_behind() || !self.is_wide(now, self.in_flight_octets))
+    }
+
+    /// True while more than so many octets may be under way.
+    fn is_wide(&self, now: Instant, octets: u64) -> bool {
+        self.session.is_paced() || self.window.has_room(now, octets)
     }
 
     /// True when so much waits for the socket that what comes later would only wait behind it.

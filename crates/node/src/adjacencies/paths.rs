@@ -229,6 +229,8 @@ impl Adjacencies {
         link.contact = contact;
         match contact {
             Carrier::Present => link.hurry(now.monotonic),
+            // It goes on hearing the peer.
+            Carrier::Absent if link.config.protocol.keeps_transfers() => {}
             Carrier::Absent => self.lose_way(attention, out, now, id),
         }
     }
@@ -241,6 +243,10 @@ impl Adjacencies {
             let Some(neighbour) = self.neighbours.get(&session) else {
                 continue;
             };
+            if neighbour.session.keeps_transfers() {
+                // It is told of its path, and goes on.
+                continue;
+            }
             if neighbour.session.is_datagrams() {
                 // Datagrams would leave for nowhere, and their bundles with them.
                 self.command(attention, now, session, LinkCommand::Disconnected);

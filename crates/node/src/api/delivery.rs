@@ -10,7 +10,7 @@ use dhow_bundle::storage::{Extent, Piece};
 use dhow_bundle::{EndpointId, SmallBuffer, Version};
 use dhow_link::Gather;
 
-use super::encoding::{DeliveryEncoding, put_delivery};
+use super::encoding::{DeliveryEncoding, level_beyond_normal, put_delivery};
 use super::seam::{DeliveryHead, DeliveryId};
 use super::wire::{ADU_STATUS_REPORT, AapMessage, Body, BundleAdu, put_message};
 
@@ -207,6 +207,7 @@ fn put_record(id: DeliveryId, head: &DeliveryHead, out: &mut BytesMut) {
         delivery_id: Some(id.0),
         aggregated_reports: false,
         bundle_version: (head.version == Version::V6).then(|| head.version.number().into()),
+        priority: level_beyond_normal(head.priority),
     }));
     put_message(&message, out);
 }

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
 use bytes::BufMut;
-use dhow_bundle::{CreationTimestamp, EndpointId, Version};
+use dhow_bundle::{CreationTimestamp, EndpointId, Priority, Version};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
 use super::seam::{DeliveryHead, DeliveryId};
@@ -161,6 +161,7 @@ pub(super) fn put_delivery(
         // Zero is not written.
         Version::V7 => 0,
     };
+    let priority = level_beyond_normal(head.priority).map_or(0, u64::from);
     let adu = before
         .iter()
         .map(|&(tag, text)| text_len(tag, text))
@@ -174,7 +175,8 @@ pub(super) fn put_delivery(
             .iter()
             .map(|&(tag, number)| field_len(tag, number))
             .sum::<usize>()
-        + number_len(1005, version);
+        + number_len(1005, version)
+        + number_len(1006, priority);
     let message = key_len(ADU_TAG) + encoded_len_varint(octets(adu)) + adu;
     encode_varint(octets(message), out);
     encode_key(ADU_TAG, WireType::LengthDelimited, out);
@@ -190,6 +192,12 @@ pub(super) fn put_delivery(
         .iter()
         .for_each(|&(tag, number)| put_field(tag, number, out));
     put_number(1005, version, out);
+    put_number(1006, priority, out);
+}
+
+/// The level of a priority, which a normal one need not say.
+pub(super) fn level_beyond_normal(priority: Priority) -> Option<u32> {
+    (priority != Priority::Normal).then(|| priority.level().into())
 }
 
 /// The texts of the endpoints that deliveries name.
@@ -347,7 +355,7 @@ mod tests {
     fn a_delivery_is_announced_as_its_message_would() {
         let mut encoding = DeliveryEncoding::default();
         for number in NUMBERS {
-            for report_to in ["dtn:none", "ipn:1.5"] {
+            for (report_to, rank) in [("dtn:none", 255), ("ipn:1.5", 0)] {
                 let head = DeliveryHead {
                     version: dhow_bundle::Version::V7,
                     id: BundleId {
@@ -361,6 +369,7 @@ mod tests {
                     destination: "ipn:2.42".parse().unwrap(),
                     report_to: report_to.parse().unwrap(),
                     flags: number & !2,
+                    priority: Priority::of_rank(rank),
                     lifetime_ms: number,
                     payload_octets: number,
                 };
@@ -378,6 +387,7 @@ mod tests {
                     lifetime_ms: Some(number),
                     bundle_flags: Some(number & !2),
                     delivery_id: Some(number),
+                    priority: (rank == 0).then_some(257),
                     ..BundleAdu::default()
                 }));
                 let (mut short, mut long) = (BytesMut::new(), BytesMut::new());

@@ -16,7 +16,7 @@ const VARINT_OCTETS_MAX: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The length is longer than a varint may be.
-    #[error("a message's length is no varint of at most 64 bits")]
+    #[error("a message's length is not a varint of at most 64 bits")]
     Length,
     /// The message is too long.
     #[error("a message of {0} octets is longer than {MESSAGE_OCTETS_MAX}")]

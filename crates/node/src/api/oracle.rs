@@ -183,6 +183,7 @@ impl Node {
         let length = number * 40_000;
         let head = DeliveryHead {
             version: dhow_bundle::Version::V7,
+            priority: dhow_bundle::Priority::Normal,
             id: BundleId {
                 source: EndpointId::Null,
                 creation: CreationTimestamp::default(),

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::BytesMut;
-use dhow_bundle::{CreationTimestamp, EndpointId, Version};
+use dhow_bundle::{CreationTimestamp, EndpointId, Priority, Version};
 
 use super::encoding::{Created, EndpointTexts};
 use super::seam::{ApiRefusal, RequestId, SendRequest};
@@ -123,6 +123,14 @@ impl SendRules {
                     ApiRefusal::InvalidRequest(why)
                 })?,
         };
+        let priority = match adu.priority {
+            // Whoever says nothing of a bundle of version 6 does not mean that it may wait for all others.
+            None => adu.bundle_flags.is_none().then_some(Priority::Normal),
+            Some(level) => Some(Priority::of_level(level).ok_or_else(|| {
+                let why = format!("there is no priority {level}: 1 to 257");
+                ApiRefusal::InvalidRequest(why)
+            })?),
+        };
         let requestable = match version {
             Version::V6 => REQUESTABLE_FLAGS_V6,
             Version::V7 => REQUESTABLE_FLAGS,
@@ -138,6 +146,7 @@ impl SendRules {
                 source,
                 destination,
                 report_to,
+                priority,
                 lifetime_ms: adu.lifetime_ms.unwrap_or(self.default_lifetime_ms),
                 version,
                 flags,

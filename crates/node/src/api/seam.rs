@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use dhow_bundle::storage::Piece;
-use dhow_bundle::{BundleId, CreationTimestamp, EndpointId, Version};
+use dhow_bundle::{BundleId, CreationTimestamp, EndpointId, Priority, Version};
 
 /// A request of one application session, numbered by the session from 0 in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,6 +63,8 @@ pub struct SendRequest {
     /// Bundle processing control flags asked for (RFC 9171 4.2.3): report requests, must not fragment; of version 6 (RFC 5050 4.2) custody
     /// and its reports, and the class of service.
     pub flags: u64,
+    /// The order in which it leaves nodes; what the flags say where there is none.
+    pub priority: Option<Priority>,
     /// Aggregated reports are welcome (docs/aggregated-reports.md).
     pub aggregated_reports: bool,
     /// Octets of payload that follow.
@@ -82,6 +84,8 @@ pub struct DeliveryHead {
     pub version: Version,
     /// Bundle processing control flags of its version.
     pub flags: u64,
+    /// The order in which it left this node and others.
+    pub priority: Priority,
     /// Lifetime in milliseconds.
     pub lifetime_ms: u64,
     /// Octets of payload.

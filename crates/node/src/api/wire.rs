@@ -189,6 +189,9 @@ pub struct BundleAdu {
     /// Extension: version of the bundle; none for 7.
     #[prost(uint32, optional, tag = "1005")]
     pub bundle_version: Option<u32>,
+    /// Extension: level of the bundle's priority; none for what the flags say, or normal.
+    #[prost(uint32, optional, tag = "1006")]
+    pub priority: Option<u32>,
 }
 
 /// A bundle as it was created.

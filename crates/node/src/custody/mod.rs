@@ -215,7 +215,7 @@ impl Custody {
     pub fn handle_refused(&mut self, now: Instant, custodian: Custodian, reason: Disposition) {
         assert!(
             reason != Disposition::Accepted,
-            "acceptance is no reason to refuse"
+            "acceptance is not a reason to refuse"
         );
         self.counters.refused += 1;
         self.owe(now, custodian, reason, None);

@@ -216,7 +216,7 @@ impl Delivery {
             Locality::Application => {}
             Locality::Remote => {
                 let node = held.endpoints().local().node_id();
-                let why = format!("{endpoint} is no endpoint of this node, which is {node}");
+                let why = format!("{endpoint} is not an endpoint of this node, which is {node}");
                 return Err(ApiRefusal::InvalidRequest(why));
             }
             Locality::Administrative | Locality::Echo | Locality::Perf | Locality::Routing => {
@@ -355,6 +355,7 @@ impl Delivery {
             report_to: held.endpoints().id(entry.report_to()).clone(),
             version: entry.version(),
             flags,
+            priority: entry.priority(),
             lifetime_ms: entry.lifetime_ms(),
             payload_octets: payload.iter().fold(0, |sum, piece| sum + piece.length()),
         };

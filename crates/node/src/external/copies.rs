@@ -144,7 +144,7 @@ impl Router for External {
         let number = self.numbers.get(&key).copied();
         match (change, number) {
             (BundleChange::Held(_), None) => drop(self.number(key)),
-            (BundleChange::Noted(note), None) => {
+            (BundleChange::Noted(_, note), None) => {
                 let number = self.number(key);
                 self.recall(number, note);
             }
@@ -160,7 +160,7 @@ impl Router for External {
             (BundleChange::Barred(peer), Some(number)) => {
                 self.settle(number, peer, Outcome::Barred);
             }
-            (BundleChange::Held(_) | BundleChange::Noted(_), Some(_)) | (_, None) => {}
+            (BundleChange::Held(_) | BundleChange::Noted(..), Some(_)) | (_, None) => {}
         }
     }
 

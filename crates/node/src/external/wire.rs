@@ -40,19 +40,19 @@ pub enum WireError {
     #[error("version {0} is not spoken here")]
     Version(u64),
     /// A program is a router, or leads to a neighbour.
-    #[error("'{0}' is no part that a program can take")]
+    #[error("'{0}' is not a part that a program can take")]
     Part(String),
     /// A program gives itself no name, or one that cannot be shown.
     #[error("a name has 1 to {NAME_OCTETS_MAX} octets, and no control character")]
     Nameless,
     /// A text that is to be a node ID is none.
-    #[error("'{0}' is no node ID")]
+    #[error("'{0}' is not a node ID")]
     Node(String),
     /// The way to hand on a bundle is none.
-    #[error("{0} is no way to hand on a bundle")]
+    #[error("{0} is not a way to hand on a bundle")]
     Mode(u64),
     /// The reason to discard a bundle is none.
-    #[error("{0} is no reason to discard a bundle")]
+    #[error("{0} is not a reason to discard a bundle")]
     Reason(u64),
     /// More next hops than a decision may have.
     #[error("more than {HOPS_BOUND} next hops")]

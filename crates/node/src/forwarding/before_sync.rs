@@ -16,7 +16,7 @@ use dhow_bundle::{Header, Now, Reading};
 const UNSYNCED_BOUND: usize = 64;
 
 /// Octets of a bundle that goes on ahead of its commit, at most: they are copied, or kept in memory for so long.
-const UNSYNCED_OCTETS: u64 = 16 * 1024;
+pub(crate) const UNSYNCED_OCTETS: u64 = 16 * 1024;
 
 impl Forwarding {
     /// No other bundle for its destination is on its way into the store and behind the others.

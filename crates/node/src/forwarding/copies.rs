@@ -6,6 +6,7 @@ use crate::adjacencies::session_id::SessionId;
 use crate::forwarding::Forwarding;
 use crate::forwarding::queues::Choice;
 use crate::held::Held;
+use crate::held::bundles::Entry;
 use crate::held::endpoints::EndpointIndex;
 use crate::held::retention::{State, Trigger};
 use crate::local::is_routing;
@@ -18,7 +19,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{CreationTimestamp, EndpointId, Instant, NodeId, Now};
+use dhow_bundle::{CreationTimestamp, EndpointId, Instant, NodeId, Now, Priority};
 
 /// All such bundles.
 #[derive(Default)]
@@ -189,7 +190,8 @@ impl Forwarding {
             self.copies.fragments.insert(place);
         }
         if let Some(note) = self.copies.recalled.remove(&key) {
-            self.tell_router(key, BundleChange::Noted(&note));
+            let priority = held.entry(key).map(Entry::priority).unwrap_or_default();
+            self.tell_router(key, BundleChange::Noted(rank_of_copy(priority), &note));
         }
         self.tell_held(held, key);
         adjacencies.serve_peers();
@@ -209,6 +211,7 @@ impl Forwarding {
         };
         let facts = Facts {
             destination: destination.as_ref(),
+            priority: rank_of_copy(entry.priority()),
             is_own: entry.previous().is_none(),
             permits: held.permits(key),
             hops,
@@ -466,5 +469,13 @@ impl Forwarding {
             router.handle_bundle(key, BundleChange::Removed);
             self.copies.bundles.remove(&key);
         }
+    }
+}
+
+/// The priority by which routers order copies.
+fn rank_of_copy(priority: Priority) -> Priority {
+    match planted(Mutant::PriorityOfCopiesIgnored) {
+        true => Priority::Normal,
+        false => priority,
     }
 }

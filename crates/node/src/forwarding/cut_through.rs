@@ -111,16 +111,24 @@ impl Forwarding {
         key: BundleKey,
         header: &Header,
     ) -> Option<SessionId> {
-        let destination = held.entry(key)?.destination();
-        if (self.queues)
-            .first_of(held.bundles(), destination, |_| true)
-            .is_some()
-        {
+        if self.waits_before(held, key) {
             return None;
         }
         self.way(held, adjacencies, key, header, |_, neighbour| {
             neighbour.has_room_before_sync(now.monotonic)
         })
+    }
+
+    /// Whether a bundle of the same destination waits that is to go before one which comes.
+    pub(crate) fn waits_before(&self, held: &Held, key: BundleKey) -> bool {
+        let Some(entry) = held.entry(key) else {
+            return false;
+        };
+        let first = self
+            .queues
+            .first_of(held.bundles(), entry.destination(), |_| true);
+        let first = first.and_then(|first| held.entry(first));
+        first.is_some_and(|first| first.priority() >= entry.priority())
     }
 
     /// A session to the best hop of a bundle that takes it in one piece, and is free as asked.

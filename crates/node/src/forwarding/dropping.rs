@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use dhow_bundle::Instant;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::router::DropPolicy;
 use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{EndpointId, Instant};
 
 use crate::forwarding::Forwarding;
 use crate::held::Held;
@@ -16,53 +16,67 @@ use crate::held::retention::State;
 const LOOK_BOUND: usize = 4_096;
 
 /// Copies that go at once, at most.
-const DROPPED_BOUND: usize = 64;
+const DROPPED_BOUND: usize = 512;
+
+/// The rank of a copy among those that may go: whether it is a part, by whose policy, and its rank in that.
+type DropRank = (bool, DropPolicy, u64);
 
 impl Forwarding {
-    /// The copies that are to go so that so many octets and one bundle find room; none while others go, or where no policy says so.
-    pub(crate) fn copies_to_drop(&mut self, held: &Held, octets: u64) -> Vec<BundleKey> {
-        if !self.routers.drops() && !planted(Mutant::DropsWithoutPolicy) {
-            return Vec::new();
-        }
-        let is_going = |key: &BundleKey| held.state(*key) == Some(State::Deleting);
-        self.dropped.retain(is_going);
-        if !self.dropped.is_empty() || self.routers.is_empty() {
+    /// Whether copies of bundles for a destination make room for others.
+    pub(crate) fn drops_for(&self, destination: &EndpointId) -> bool {
+        self.routers.drops() && self.routers.rule(destination).drop != DropPolicy::None
+    }
+
+    /// The copies that are to go so that so many octets and so many bundles find room; none where no policy says so, or where all that may go are too few.
+    pub(crate) fn copies_to_drop(
+        &mut self,
+        held: &Held,
+        (octets, bundles): (u64, u64),
+    ) -> Vec<BundleKey> {
+        if (!self.routers.drops() && !planted(Mutant::DropsWithoutPolicy))
+            || self.routers.is_empty()
+        {
             return Vec::new();
         }
         // Of more copies the next look begins where this one ended: no many that stay hide others.
-        let bundles = &self.copies.bundles;
-        let copies = bundles
+        let held_here = &self.copies.bundles;
+        let copies = held_here
             .range(self.drop_from..)
-            .chain(bundles.range(..self.drop_from));
+            .chain(held_here.range(..self.drop_from));
         let mut copies = copies.map(|(key, _)| *key);
         let ranked = copies.by_ref().take(LOOK_BOUND).filter_map(|key| {
             let entry = held.entry(key)?;
             Some((self.drop_rank(held, key, entry)?, key, entry.octets()))
         });
-        let mut ranked: Vec<((DropPolicy, u64), BundleKey, u64)> = ranked.collect();
+        let mut ranked: Vec<(DropRank, BundleKey, u64)> = ranked.collect();
         let next = copies.next();
         self.drop_from = next.unwrap_or(BundleKey(0));
         ranked.sort_unstable_by(|one, other| other.cmp(one));
-        let mut free = 0_u64;
+        let all: u64 = ranked.iter().map(|(_, _, its)| its).sum();
+        if next.is_none() && all < octets {
+            return Vec::new();
+        }
+        let (mut free, mut dropped) = (0_u64, Vec::new());
         for (_, key, its) in ranked.into_iter().take(DROPPED_BOUND) {
-            if free >= octets && !self.dropped.is_empty() {
+            let count = u64::try_from(dropped.len()).unwrap_or(u64::MAX);
+            if free >= octets && count >= bundles.max(1) {
                 break;
             }
             free = free.saturating_add(its);
-            self.dropped.push(key);
+            dropped.push(key);
         }
-        self.dropped.clone()
+        dropped
     }
 
-    /// How soon a copy goes, the greatest first; none where it stays. What was made here, is in custody, or is with a session stays.
-    fn drop_rank(&self, held: &Held, key: BundleKey, entry: &Entry) -> Option<(DropPolicy, u64)> {
+    /// The rank of a copy, of which the greatest goes first: parts before what is whole. None where it stays: bundles in custody or with a session, and what was made here where
+    /// the policy is not of all.
+    fn drop_rank(&self, held: &Held, key: BundleKey, entry: &Entry) -> Option<DropRank> {
         let is_idle = match entry.state() {
             State::Waiting | State::AwaitingRetry { .. } => true,
             State::InFlight => planted(Mutant::DropsInFlight),
             _ => false,
         };
-        let is_anothers = entry.previous().is_some() || planted(Mutant::DropsOwn);
-        if !is_idle || !is_anothers || held.custody().has(key) {
+        if !is_idle || held.custody().has(key) {
             return None;
         }
         let destination = held.endpoints().id(entry.destination());
@@ -70,6 +84,10 @@ impl Forwarding {
             DropPolicy::None if planted(Mutant::DropsWithoutPolicy) => DropPolicy::FirstIn,
             policy => policy,
         };
+        let is_anothers = entry.previous().is_some() || planted(Mutant::DropsOwn);
+        if !is_anothers && !policy.is_of_all() {
+            return None;
+        }
         // The earlier, the sooner.
         let early = |at: Instant| {
             let nanos = u64::try_from(at.since(Instant::START).as_nanos());
@@ -80,12 +98,14 @@ impl Forwarding {
         let first_in = early(entry.received());
         let rank = match policy {
             DropPolicy::None => return None,
-            DropPolicy::FirstIn => first_in,
+            DropPolicy::FirstIn | DropPolicy::FirstOfAll => first_in,
             DropPolicy::MostCopied => router.map_or(0, |it| it.copies_given(key)),
             DropPolicy::NearestExpiry => early(entry.expires()),
             DropPolicy::Largest => entry.octets(),
-            DropPolicy::Last => router.and_then(|it| it.place(key)).unwrap_or(first_in),
+            DropPolicy::Last | DropPolicy::LastOfAll => {
+                router.and_then(|it| it.place(key)).unwrap_or(first_in)
+            }
         };
-        Some((policy, rank))
+        Some((entry.fragment().is_some(), policy, rank))
     }
 }

@@ -2,7 +2,7 @@
 
 mod acknowledgments;
 pub(crate) mod adverts;
-mod before_sync;
+pub(crate) mod before_sync;
 pub(crate) mod choice;
 pub(crate) mod copies;
 pub(crate) mod cut_through;
@@ -36,7 +36,7 @@ use dhow_bundle::{EndpointId, HeaderReader};
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::links::is_tunnel;
 use crate::adjacencies::session_id::SessionId;
-use crate::config::{Config, LinkConfig, LinkId, SendOrder};
+use crate::config::{Config, LinkConfig, LinkId, Route, SendOrder};
 use crate::forwarding::choice::SplitBundle;
 use crate::forwarding::copies::Copies;
 use crate::forwarding::cut_through::CutThrough;
@@ -56,9 +56,7 @@ pub(crate) struct Forwarding {
     routers: Routers,
     /// Bundles of which copies end.
     acknowledgments: Acknowledgments,
-    /// Copies that go so that others find room.
-    dropped: Vec<BundleKey>,
-    /// The copy with which the next look for such begins.
+    /// The copy with which the next look for those begins that go so that others find room.
     drop_from: BundleKey,
     queues: Queues,
     turns: Turns,
@@ -254,6 +252,18 @@ impl Forwarding {
         self.sent.add_link(config);
     }
 
+    /// Takes the routes over a link out.
+    pub(crate) fn take_routes_over(&mut self, id: LinkId) -> Vec<Route> {
+        let routes = self.routes.iter();
+        let over = routes.filter(|(_, hop)| **hop == Hop::Link(id));
+        let taken: Vec<Route> = over.map(|(route, _)| route.clone()).collect();
+        for route in &taken {
+            // Each was found a moment ago.
+            let _ = self.routes.delete(&route.to, &route.via);
+        }
+        taken
+    }
+
     /// The pattern of a route over a link.
     pub(crate) fn route_over(&self, id: LinkId) -> Option<String> {
         let mut routes = self.routes.iter();
@@ -266,7 +276,6 @@ impl Forwarding {
             routes: StaticRoutes::default(),
             routers: Routers::new(config),
             acknowledgments: Acknowledgments::default(),
-            dropped: Vec::new(),
             drop_from: BundleKey(0),
             queues: Queues::default(),
             turns: Turns::default(),

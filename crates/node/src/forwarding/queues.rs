@@ -6,12 +6,13 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use dhow_bundle::EndpointId;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
+use dhow_bundle::{EndpointId, Priority};
 
 use crate::config::{LinkId, SendOrder};
 use crate::forwarding::ordered::Ordered;
+use crate::forwarding::turns::priority_of;
 use crate::held::bundles::Bundles;
 use crate::held::endpoints::EndpointIndex;
 use crate::memory::{text_octets, tree_octets};
@@ -64,6 +65,12 @@ impl QueueId {
 pub(crate) struct Place {
     pub(crate) arrival: u64,
     pub(crate) expiry: u64,
+}
+
+impl Place {
+    fn is_expedited(self) -> bool {
+        priority_of(self.arrival) > Priority::Normal
+    }
 }
 
 /// The bundles of one destination that wait.
@@ -184,6 +191,8 @@ pub(crate) struct Queues {
     octets: usize,
     /// Links that send by expiry.
     expiry_links: BTreeSet<LinkId>,
+    /// Bundles in all queues of a greater priority than normal.
+    expedited: usize,
 }
 
 impl Queues {
@@ -213,6 +222,7 @@ impl Queues {
                 queue
             });
         queue.by_arrival.insert(bundles, key);
+        self.expedited += usize::from(place.is_expedited());
         if expiry {
             queue.by_expiry.insert((place.expiry, key));
         }
@@ -238,7 +248,11 @@ impl Queues {
             return;
         };
         self.octets -= queue.memory_octets();
+        let before = queue.by_arrival.len();
         queue.by_arrival.remove(bundles, key);
+        if before > queue.by_arrival.len() {
+            self.expedited -= usize::from(place.is_expedited());
+        }
         queue.by_expiry.remove(&(place.expiry, key));
         if queue.by_arrival.is_empty() {
             self.list(bundles, id);
@@ -250,6 +264,11 @@ impl Queues {
         } else {
             self.octets += queue.memory_octets();
         }
+    }
+
+    /// Whether a bundle of a greater priority than normal waits.
+    pub(crate) const fn holds_expedited(&self) -> bool {
+        self.expedited > 0
     }
 
     /// Octets of memory that all of it takes.

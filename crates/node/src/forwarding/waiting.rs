@@ -8,6 +8,7 @@ use crate::driver::OperatorRefusal;
 use crate::forwarding::Forwarding;
 use crate::forwarding::queues::Place;
 use crate::forwarding::queues::QueueId;
+use crate::forwarding::turns::{expiry_order, priority_of};
 use crate::held::Held;
 use crate::held::bundles::Entry;
 use crate::held::retention::State;
@@ -17,7 +18,6 @@ use crate::outbox::Outbox;
 use crate::routing::Hop;
 use crate::sending::{is_record, must_not_fragment};
 use alloc::vec::Vec;
-use dhow_bundle::Instant;
 use dhow_bundle::mutant::Mutant;
 use dhow_bundle::mutant::planted;
 use dhow_bundle::storage::BundleKey;
@@ -103,7 +103,8 @@ impl Forwarding {
     pub(crate) fn keep(&mut self, held: &mut Held, key: BundleKey) {
         if let Some(entry) = held.entry_mut(key) {
             let turns = &mut self.turns;
-            entry.set_order(turns.place(entry.source(), entry.destination(), entry.octets()));
+            let flow = (entry.source(), entry.destination());
+            entry.set_order(turns.place(flow, entry.priority(), entry.octets()));
         }
         let has_come = (held.entry(key)).is_some_and(|it| it.previous().is_some());
         if !(has_come && planted(Mutant::ExpiryOfKeptForgotten)) {
@@ -200,10 +201,6 @@ pub(crate) fn queue(entry: &Entry) -> QueueId {
 pub(crate) fn place(entry: &Entry) -> Place {
     Place {
         arrival: entry.order(),
-        expiry: instant_order(entry.expires()),
+        expiry: expiry_order(priority_of(entry.order()), entry.expires()),
     }
-}
-
-fn instant_order(at: Instant) -> u64 {
-    at.as_nanos()
 }

@@ -27,7 +27,7 @@ pub enum Refusal {
     #[error("a text is not UTF-8")]
     Text,
     /// A fragment mark other than 0 and 1.
-    #[error("{0} is no fragment mark")]
+    #[error("{0} is not a fragment mark")]
     FragmentMark(u8),
     /// The compressed octets break RFC 1950 or RFC 1951.
     #[error("the compressed octets are damaged")]

@@ -10,6 +10,7 @@ use dhow_bundle::mutant::planted;
 use dhow_bundle::storage::Piece;
 use dhow_bundle::storage::StoreCommand;
 
+use dhow_bundle::Priority;
 use dhow_bundle::storage::BundleKey;
 use dhow_link::stream::TransferId;
 
@@ -105,14 +106,14 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// A bundle for this destination begins to arrive.
+    /// A bundle for this destination, of this priority, begins to arrive.
     pub(crate) fn insert(
         &mut self,
         key: BundleKey,
         mut arrival: Arrival,
-        destination: EndpointIndex,
+        (destination, priority): (EndpointIndex, Priority),
     ) {
-        let lane = lane(destination);
+        let lane = lane(destination, priority);
         if self.lanes.is_empty() {
             self.lanes.resize(LANES, 0);
         }
@@ -163,7 +164,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether no bundle but this one, for its destination or one of the same lane, is on its way into the store and has not gone on ahead.
+    /// Whether no bundle but this one, for its destination and of its priority or one of the same lane, is on its way into the store and has not gone on ahead.
     pub(crate) fn is_first(&self, key: BundleKey) -> bool {
         let Some(lane) = self.get(key).and_then(|it| it.lane) else {
             return false;
@@ -215,9 +216,10 @@ impl Arrivals {
     }
 }
 
-/// Destinations of one lane count as one.
-fn lane(destination: EndpointIndex) -> usize {
-    EndpointIndex::FIRST.lane(destination, LANES)
+/// Destinations and priorities of one lane count as one.
+fn lane(destination: EndpointIndex, priority: Priority) -> usize {
+    let beyond = priority.rank().abs_diff(Priority::Normal.rank());
+    (EndpointIndex::FIRST.lane(destination, LANES) + usize::from(beyond)) % LANES
 }
 
 /// A key's sheet, and its row there.
@@ -266,9 +268,9 @@ impl Held {
 
     /// A bundle that is held begins to arrive.
     pub(crate) fn begin_arrival(&mut self, key: BundleKey, origin: Origin) {
-        let destination = self.bundles.entry(key).map(|it| it.destination());
-        let destination = destination.unwrap_or(EndpointIndex::FIRST);
-        self.arrivals.insert(key, Arrival::new(origin), destination);
+        let lane = (self.bundles.entry(key)).map(|it| (it.destination(), it.priority()));
+        let lane = lane.unwrap_or((EndpointIndex::FIRST, Priority::Normal));
+        self.arrivals.insert(key, Arrival::new(origin), lane);
     }
 
     pub(crate) fn forget_arrival(&mut self, key: BundleKey) -> Option<Arrival> {
@@ -308,7 +310,7 @@ mod tests {
                 if add && !map.contains_key(&key) {
                     let mut arrival = Arrival::new(Origin::Own);
                     arrival.appended = number;
-                    arrivals.insert(key, arrival, EndpointIndex::FIRST);
+                    arrivals.insert(key, arrival, (EndpointIndex::FIRST, Priority::Normal));
                     map.insert(key, number);
                 } else {
                     let removed = arrivals.remove(key).map(|arrival| arrival.appended);

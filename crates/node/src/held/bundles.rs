@@ -1,5 +1,6 @@
 //! The bundles that this node holds: one small entry each, found by key or by identity.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::hash::{BuildHasher, Hash, Hasher};
@@ -16,6 +17,7 @@ use crate::held::chain::{END, Links};
 use crate::held::endpoints::EndpointIndex;
 use crate::held::entry::Rare;
 use crate::held::index::Index;
+use crate::held::shares::Shares;
 
 /// Entries that are allocated at once: a table that is copied when it grows stops the node for as long.
 const SHEET: usize = 256;
@@ -135,6 +137,8 @@ pub(crate) struct Bundles {
     octets: u64,
     /// Bundles that had something rare when they began to be held.
     rare: usize,
+    /// Counted once somebody asks.
+    shares: Option<Box<Shares>>,
 }
 
 impl Bundles {
@@ -148,7 +152,18 @@ impl Bundles {
             count: 0,
             octets: 0,
             rare: 0,
+            shares: None,
         }
+    }
+
+    /// The share of each neighbour and source; counted from the first call on.
+    pub(crate) fn shares(&mut self) -> &Shares {
+        if self.shares.is_none() {
+            let mut shares = Shares::default();
+            self.iter().for_each(|(_, entry)| shares.add(entry));
+            self.shares = Some(Box::new(shares));
+        }
+        self.shares.get_or_insert_default()
     }
 
     /// Hold a bundle; its identity must be new.
@@ -157,6 +172,9 @@ impl Bundles {
         let mut entry = Entry::new(new);
         self.count += 1;
         self.octets = self.octets.saturating_add(entry.octets());
+        if let Some(shares) = &mut self.shares {
+            shares.add(&entry);
+        }
         if let Some(rare) = &mut entry.rare {
             rare.is_counted = true;
             self.rare += 1;
@@ -253,6 +271,17 @@ impl Bundles {
         let more = octets.saturating_sub(entry.octets());
         entry.set_octets(entry.octets().saturating_add(more));
         self.octets = self.octets.saturating_add(more);
+        self.resized(key, |octets| octets.saturating_sub(more));
+    }
+
+    /// A bundle has other octets than before, when they were `before` of those that they are now.
+    fn resized(&mut self, key: BundleKey, before: impl Fn(u64) -> u64) {
+        if let Some(mut shares) = self.shares.take() {
+            if let Some(entry) = self.entry(key) {
+                shares.resize(entry, before(entry.octets()));
+            }
+            self.shares = Some(shares);
+        }
     }
 
     /// A bundle that was coming in stays this small.
@@ -263,6 +292,7 @@ impl Bundles {
         let less = entry.octets().saturating_sub(octets);
         entry.set_octets(entry.octets() - less);
         self.octets = self.octets.saturating_sub(less);
+        self.resized(key, |octets| octets.saturating_add(less));
     }
 
     /// Let a bundle go; its key may be used again.
@@ -280,7 +310,11 @@ impl Bundles {
         self.octets = self.octets.saturating_sub(octets);
         let next = core::mem::replace(&mut self.vacant, key.0);
         let slot = self.slot(key.0)?;
-        Some(core::mem::replace(slot, Entry::vacant(next)))
+        let gone = core::mem::replace(slot, Entry::vacant(next));
+        if let Some(shares) = &mut self.shares {
+            shares.remove(&gone);
+        }
+        Some(gone)
     }
 
     pub(crate) fn entry(&self, key: BundleKey) -> Option<&Entry> {
@@ -327,6 +361,7 @@ impl Bundles {
         entries
             .saturating_mul(size_of::<Entry>() + size_of::<u32>() / 2)
             .saturating_add(self.rare * size_of::<Rare>())
+            .saturating_add(self.shares.as_ref().map_or(0, |it| it.memory_octets()))
     }
 
     /// All held bundles in the order of their keys.
@@ -377,6 +412,7 @@ pub(crate) mod tests {
             version: dhow_bundle::Version::V7,
             flags: 0,
             reads_aggregated_reports: false,
+            priority: dhow_bundle::Priority::Normal,
             lifetime_ms: 0,
             held: HeldTime::Arriving(Received {
                 at: Instant::START,

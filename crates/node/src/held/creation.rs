@@ -56,6 +56,11 @@ impl Creation {
         self.durable = (time, sequence);
     }
 
+    /// Nothing beyond these marks has been given out.
+    pub(crate) const fn reserved(&self) -> (DtnTime, u64) {
+        (self.reserved, self.reserved_sequence)
+    }
+
     /// A reservation is durable.
     pub(crate) fn confirm(&mut self, time: DtnTime, sequence: u64) {
         self.durable = (self.durable.0.max(time), self.durable.1.max(sequence));

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use dhow_bundle::storage::{Extent, Extents};
-use dhow_bundle::{CreationTimestamp, DtnTime, FragmentRange, Instant, Version};
+use dhow_bundle::{CreationTimestamp, DtnTime, FragmentRange, Instant, Priority, Version};
 
 use crate::held::chain::{END, Links};
 use crate::held::endpoints::EndpointIndex;
@@ -51,6 +51,8 @@ pub(crate) struct NewEntry {
     pub(crate) flags: u64,
     /// Its report-to endpoint reads aggregated reports.
     pub(crate) reads_aggregated_reports: bool,
+    /// The order in which it leaves this node.
+    pub(crate) priority: Priority,
     pub(crate) lifetime_ms: u64,
     pub(crate) held: HeldTime,
     pub(crate) expires: Instant,
@@ -104,7 +106,7 @@ pub(crate) struct Entry {
     destination: EndpointIndex,
     report_to: EndpointIndex,
     previous: EndpointIndex,
-    /// The lower 31 bits of its flags, and its version.
+    /// The lower 22 bits of its flags, its rank among priorities, and its version.
     flags: u32,
     header_octets: u32,
     /// Octets behind the payload.
@@ -174,14 +176,20 @@ impl Default for Rare {
 }
 
 /// Bits of a bundle's flags that an entry has room for.
-const FLAG_BITS: u32 = 31;
+const FLAG_BITS: u32 = 22;
 
-/// The bundle is one of version 6: the bit above those of the flags.
-const IS_VERSION_6: u32 = 1 << FLAG_BITS;
+const FLAGS_MASK: u32 = (1 << FLAG_BITS) - 1;
 
-/// The lower bits of a bundle's flags, with its version.
-fn low_flags(version: Version, flags: u64) -> u32 {
-    let low = u32::try_from(flags & u64::from(!IS_VERSION_6)).unwrap_or(0);
+/// Bits of a bundle's rank among priorities: those above the flags.
+const RANK_MASK: u32 = !FLAGS_MASK & !IS_VERSION_6;
+
+/// The bundle is one of version 6: the bit above those of the rank.
+const IS_VERSION_6: u32 = 1 << 31;
+
+/// The lower bits of a bundle's flags, with its priority and its version.
+fn low_flags(version: Version, priority: Priority, flags: u64) -> u32 {
+    let low = u32::try_from(flags & u64::from(FLAGS_MASK)).unwrap_or(0);
+    let low = low | u32::from(priority.rank()) << FLAG_BITS;
     match version {
         Version::V6 => low | IS_VERSION_6,
         Version::V7 => low,
@@ -241,7 +249,7 @@ impl Entry {
             destination: new.destination,
             report_to: new.report_to,
             previous: new.previous.unwrap_or(NOBODY),
-            flags: low_flags(new.version, new.flags),
+            flags: low_flags(new.version, new.priority, new.flags),
             header_octets: new.header_octets,
             trailer_octets: 0,
             payload_low,
@@ -368,7 +376,13 @@ impl Entry {
     /// Bundle processing control flags of its version (RFC 9171 4.2.3, RFC 5050 4.2); the bits that both have mean the same.
     pub(crate) fn flags(&self) -> u64 {
         let high = self.rare.as_ref().map_or(0, |rare| rare.flags);
-        high << FLAG_BITS | u64::from(self.flags & !IS_VERSION_6)
+        high << FLAG_BITS | u64::from(self.flags & FLAGS_MASK)
+    }
+
+    /// The order in which it leaves this node.
+    pub(crate) fn priority(&self) -> Priority {
+        let rank = (self.flags & RANK_MASK) >> FLAG_BITS;
+        Priority::of_rank(u16::try_from(rank).unwrap_or(u16::MAX))
     }
 
     pub(crate) const fn lifetime_ms(&self) -> u64 {
@@ -466,7 +480,7 @@ impl Entry {
         }
     }
 
-    /// Its place in its queue; once it is stored.
+    /// Its place in its queue, once it is stored: by its priority, and then by the turn of its flow.
     pub(crate) const fn order(&self) -> u64 {
         self.order
     }
@@ -626,12 +640,14 @@ mod tests {
             };
             let (at, dtn) = (Instant::from_nanos(until >> 1), DtnTime::from_millis(received_ms));
             let received = Received { at, dtn, age_ms };
+            let priority = Priority::of_rank(u16::try_from(octets % 257).unwrap());
             let new = NewEntry {
-                fragment, version: Version::of_number(6 + u8::from(flags % 2 == 0)).unwrap(), flags, reads_aggregated_reports: flags % 3 == 0, lifetime_ms, header_octets, payload_octets, octets, hops,
+                fragment, version: Version::of_number(6 + u8::from(flags % 2 == 0)).unwrap(), flags, reads_aggregated_reports: flags % 3 == 0, priority, lifetime_ms, header_octets, payload_octets, octets, hops,
                 held: HeldTime::Arriving(received),
                 ..entry(3, Instant::from_nanos(until))
             };
             let mut entry = Entry::new(new);
+            prop_assert_eq!(entry.priority(), priority);
             prop_assert_eq!(entry.fragment(), fragment);
             prop_assert_eq!((entry.flags(), entry.lifetime_ms()), (flags, lifetime_ms));
             prop_assert_eq!(entry.version() == Version::V7, flags % 2 == 0);

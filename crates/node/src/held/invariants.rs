@@ -42,6 +42,17 @@ impl Held {
         expect(self.unreserved_octets == unreserved, || {
             format!("unreserved {} is {unreserved}", self.unreserved_octets)
         })?;
+        let leaving = self.leaving.iter().map(|(_, octets)| octets).sum::<u64>();
+        expect(self.leaving.octets() == leaving, || {
+            format!("leaving {} is {leaving}", self.leaving.octets())
+        })?;
+        for (key, _) in self.leaving.iter() {
+            let entry = self.bundles.entry(key);
+            expect(
+                entry.is_some_and(|it| it.state() == State::Deleting),
+                || format!("{key:?} leaves and stays"),
+            )?;
+        }
         let arriving = self.arrivals.iter().map(|(key, _)| key);
         for key in self.moved.iter().copied().chain(arriving) {
             expect(self.bundles.entry(key).is_some(), || {

@@ -3,7 +3,6 @@
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
 use crate::driver::Action;
-use crate::driver::Telling;
 use crate::held::arrivals::Origin;
 use crate::held::bundles::Entry;
 use crate::held::bundles::Identity;
@@ -11,6 +10,7 @@ use crate::held::bundles::Removal;
 use crate::held::bundles::{HeldTime, NewEntry, Received};
 use crate::held::endpoints::EndpointIndex;
 use crate::outbox::Outbox;
+use crate::steps::Step;
 pub(crate) mod arrivals;
 pub(crate) mod backlog;
 pub(crate) mod bundles;
@@ -25,6 +25,7 @@ pub(crate) mod expiries;
 mod index;
 #[cfg(any(test, feature = "testing"))]
 mod invariants;
+mod leaving;
 pub(crate) mod moved;
 pub(crate) mod onward;
 mod permits;
@@ -34,7 +35,8 @@ pub(crate) mod recovery;
 pub(crate) mod removed;
 pub(crate) mod retention;
 pub(crate) mod room;
-pub(crate) mod sharing;
+pub(crate) mod shares;
+mod sharing;
 pub(crate) mod verification;
 
 use alloc::boxed::Box;
@@ -54,7 +56,7 @@ use dhow_bundle::storage::StoredBundle;
 use dhow_link::stream::LinkCommand;
 
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{HeaderReader, Instant, Version};
+use dhow_bundle::{HeaderReader, Instant, Priority, Version};
 
 use crate::config::Config;
 use crate::held::arrivals::Arrivals;
@@ -64,6 +66,7 @@ use crate::held::creation::Creation;
 use crate::held::custody::HeldCustody;
 use crate::held::endpoints::Endpoints;
 use crate::held::expiries::Expiries;
+use crate::held::leaving::Leaving;
 use crate::held::reactive::{Reactive, ReactiveFragment, Retracted};
 use crate::held::reassembly::Reassembly;
 use crate::held::removed::Removed;
@@ -94,6 +97,8 @@ pub(crate) struct Held {
     retracted: Retracted,
     /// The octets that they and the bundles have in common.
     sharing: Sharing,
+    /// Copies of which the room is given away.
+    leaving: Leaving,
     /// Octets of bundles that are coming in, for which no room is reserved yet.
     unreserved_octets: u64,
     disk_room: DiskRoom,
@@ -372,6 +377,21 @@ impl Held {
         self.sharing.release(key);
     }
 
+    /// The room of a bundle that is being deleted is for others from now on.
+    pub(crate) fn begin_leaving(&mut self, key: BundleKey) {
+        if let Some(entry) = self.bundles.entry(key)
+            && entry.state() == retention::State::Deleting
+        {
+            self.leaving.begin(key, entry.octets());
+        }
+    }
+
+    /// A bundle that is removed has given its room away, and no more than that.
+    #[inline]
+    pub(crate) fn end_leaving(&mut self, key: BundleKey) {
+        self.leaving.end(key);
+    }
+
     /// Take one of the bundles for which memory was counted; false where it is to be counted again.
     #[inline]
     pub(crate) fn take_memory_credit(&mut self) -> bool {
@@ -420,6 +440,7 @@ impl Held {
             reactive_fragments: BTreeMap::new(),
             retracted: Retracted::new(),
             sharing: Sharing::default(),
+            leaving: Leaving::default(),
             unreserved_octets: 0,
             disk_room: DiskRoom::default(),
             expected_octets: 0,
@@ -459,7 +480,8 @@ impl Held {
         let header_octets = u64::try_from(header.octets.len()).unwrap_or(u64::MAX);
         let octets = [header_octets, header.payload.length, header.total_octets()];
         let version = builder.version();
-        self.hold_made(now, version, builder.primary(), octets, false)
+        let properties = (builder.priority(), false);
+        self.hold_made(now, version, builder.primary(), octets, properties)
     }
 
     /// Hold a bundle that this node makes: octets of its header, of its payload, and of all.
@@ -469,7 +491,7 @@ impl Held {
         version: Version,
         primary: &PrimaryBlock,
         [header_octets, payload_octets, octets]: [u64; 3],
-        reads_aggregated_reports: bool,
+        (priority, reads_aggregated_reports): (Priority, bool),
     ) -> BundleKey {
         let entry = NewEntry {
             source: self.endpoints.acquire(&primary.source),
@@ -481,6 +503,7 @@ impl Held {
             version,
             flags: primary.flags.bits(),
             reads_aggregated_reports,
+            priority,
             lifetime_ms: primary.lifetime_ms,
             held: HeldTime::Arriving(Received {
                 at: now.monotonic,
@@ -525,6 +548,7 @@ impl Held {
                 .previous()
                 .map(|index| self.endpoints.id(index).clone()),
             reads_aggregated_reports: entry.reads_aggregated_reports(),
+            priority: entry.priority(),
             note: Bytes::new(),
         }
     }
@@ -553,8 +577,9 @@ impl Held {
         } else {
             bundle.note = self.permits_note(key);
         }
-        let octets = entry.octets();
+        let (octets, begun) = (entry.octets(), entry.received());
         out.store(StoreCommand::Commit { key, bundle });
+        out.stepped(self, key, || Step::Arrived { begun });
         let origin = self.arrivals.get(key).map(|arrival| arrival.origin);
         if let Some(Origin::Neighbour { session, transfer }) = origin
             && planted(Mutant::AcknowledgedAtCommit)
@@ -571,7 +596,7 @@ impl Held {
     /// A bundle's identity for whoever is told of what happens to every bundle.
     #[inline]
     pub(crate) fn told(&self, out: &mut Outbox, entry: &Entry) -> Option<BundleId> {
-        (out.telling == Telling::Everything).then(|| self.bundle_id(entry))
+        (out.telling.is_of_bundles()).then(|| self.bundle_id(entry))
     }
 
     /// Whether a bundle is smaller than what the neighbour refused for lack of room.

@@ -75,7 +75,7 @@ impl Held {
         out: &mut Outbox,
         config: &Config,
         now: Now,
-        question: &Header,
+        (key, question): (BundleKey, &Header),
         crc_type: CrcType,
     ) -> BundleBuilder {
         let source = question.primary.destination.clone();
@@ -86,8 +86,10 @@ impl Held {
             PayloadChecksum::Crc32C => crc_type,
             PayloadChecksum::None => CrcType::None,
         };
+        let priority = self.entry(key).map(Entry::priority).unwrap_or_default();
         BundleBuilder::new(source, destination, creation, lifetime_ms)
             .with_version(question.version())
+            .with_priority(priority)
             .with_payload_crc_type(crc_type)
             .with_hop_limit(HOP_LIMIT)
     }

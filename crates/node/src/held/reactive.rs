@@ -206,6 +206,7 @@ impl Held {
             version: whole.version(),
             flags: whole.flags() | BundleFlags::FRAGMENT.bits(),
             reads_aggregated_reports: whole.reads_aggregated_reports(),
+            priority: whole.priority(),
             lifetime_ms: whole.lifetime_ms(),
             held: HeldTime::Arriving(reception),
             expires: whole.expires(),
@@ -216,11 +217,14 @@ impl Held {
             returns: whole.returns(),
             hops: whole.hops(),
         };
-        let destination = entry.destination;
+        let (destination, priority) = (entry.destination, entry.priority);
         let key = self.bundles.insert(entry);
         self.sharing.share(of, key, part.range.length);
-        self.arrivals
-            .insert(key, Arrival::new(Origin::ReactiveFragment), destination);
+        self.arrivals.insert(
+            key,
+            Arrival::new(Origin::ReactiveFragment),
+            (destination, priority),
+        );
         let covers = part.covers;
         let fragment = ReactiveFragment {
             of,

@@ -67,6 +67,7 @@ impl Held {
             version: Version::of_number(bundle.version).unwrap_or_default(),
             flags: bundle.flags,
             reads_aggregated_reports: bundle.reads_aggregated_reports,
+            priority: bundle.priority,
             lifetime_ms: bundle.lifetime_ms,
             expires: now.monotonic + remaining,
             header_octets: bundle.header_octets,

@@ -127,16 +127,19 @@ impl Held {
         }
     }
 
-    /// Octets that stored bundles take, and those that come in have reserved: what the quota is for.
+    /// Octets that stored bundles take, and those that come in have reserved: what the quota is for;
+    /// without copies of which the room is given away.
     pub(crate) fn taken_octets(&self) -> u64 {
         let held = self.bundles.octets().saturating_sub(self.sharing.octets());
+        let held = held.saturating_sub(self.leaving.octets());
         held.saturating_sub(self.unreserved_octets)
     }
 
     /// Stored bundles, and those that come in: what the quota of bundles is for. Parts that are kept of a bundle which comes in
     /// are one bundle with it.
     pub(crate) fn taken_bundles(&self) -> u64 {
-        self.bundles.count().saturating_sub(self.sharing.bundles())
+        let held = self.bundles.count().saturating_sub(self.sharing.bundles());
+        held.saturating_sub(self.leaving.bundles())
     }
 
     /// A bundle has begun to come in from a neighbour, and reserves no more than it must.

@@ -5,15 +5,18 @@ use alloc::vec::Vec;
 use dhow_bundle::cbor::Reader;
 
 use super::item::{Item, ItemError, choice, structure};
+use crate::changes::{ChangedLink, ChangedListener, Changes, LiveSettings};
 use crate::config::{
-    Acknowledge, Acknowledgments, AgeDialect, BibeDialect, BibePolicy, BundleVersions, Config,
-    CustodyPolicy, DialTime, DiscoverConfig, DiscoverId, DropPolicy, Enabled, ExternalConfig,
-    ExternalPolicy, ExternalRouting, Framing, LinkConfig, LinkId, ListenerConfig, ListenerId,
-    OnSent, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route, RouterKind, Routing,
-    SendOrder, SessionPolicy, StcpPolicy, Tls, UdpPolicy,
+    Acknowledge, Acknowledgments, AgeDialect, Aggregation, BibeDialect, BibePolicy, BundleVersions,
+    Config, CustodyPolicy, DialTime, DiscoverConfig, DiscoverId, DropPolicy, Enabled,
+    ExternalConfig, ExternalPolicy, ExternalRouting, Framing, Limits, LinkConfig, LinkId,
+    ListenerConfig, ListenerId, LtpAuthentication, LtpPolicy, OnSent, PayloadChecksum, Protocol,
+    ReadingPolicy, RedPart, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy,
+    SourceLimits, StcpPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::Telling;
+use crate::view::LinkOrigin;
 
 macro_rules! position {
     ($($type:ident),*) => {
@@ -42,6 +45,22 @@ structure!(UdpPolicy {
     octets_per_s,
     on_sent,
 });
+choice!(RedPart { 0 => All {}, 1 => None {}, 2 => Octets { 0: octets } });
+choice!(Aggregation { 0 => Shared {}, 1 => Alone {} });
+choice!(LtpAuthentication { 0 => None {}, 1 => Key {} });
+structure!(LtpPolicy {
+    engine,
+    remote_engine,
+    red,
+    mtu_octets,
+    octets_per_s,
+    light_time_ms,
+    block_octets,
+    blocks,
+    on_sent,
+    authentication,
+    aggregation,
+});
 choice!(Framing { 0 => Stcp {}, 1 => StcpDraft {}, 2 => Mtcp {} });
 structure!(StcpPolicy { framing, on_sent });
 choice!(BibeDialect { 0 => Draft {}, 1 => Ion {}, 2 => Dtnme {}, 3 => Ud3tn {} });
@@ -58,12 +77,21 @@ choice!(Protocol {
     3 => Udp { 0: policy },
     4 => Stcp { 0: policy },
     5 => Bibe { 0: policy },
+    6 => Ltp { 0: policy },
     9 => Program {},
 });
 choice!(ReadingPolicy { 0 => Strict {}, 1 => Lenient {} });
 choice!(BundleVersions { 0 => Both {}, 1 => Six {}, 2 => Seven {} });
 choice!(AgeDialect { 0 => Type20 {}, 1 => Type10 {} });
-choice!(Telling { 0 => Everything {}, 1 => Exceptions {} });
+choice!(Telling { 0 => Everything {}, 1 => Exceptions {}, 2 => Steps {} });
+
+structure!(Limits {
+    octets_per_s,
+    bundles_per_s,
+    held_octets,
+    held_bundles,
+});
+structure!(SourceLimits { octets, bundles });
 
 structure!(SessionPolicy {
     keepalive_s,
@@ -88,7 +116,7 @@ structure!(SessionPolicy {
     accept_relayed,
     relay,
     accept_sources,
-    ; bundle_versions, age_dialect
+    ; bundle_versions, age_dialect, highest_priority, limits
 });
 
 choice!(DialTime { 0 => Always {}, 1 => Contacts {} });
@@ -108,7 +136,7 @@ structure!(Route { to, via, priority });
 choice!(RouterKind { 0 => Static {}, 1 => Flood {}, 2 => SprayAndWait {}, 3 => Prophet {}, 4 => Epidemic {}, 5 => MaxProp {} });
 choice!(Acknowledgments { 0 => None {}, 1 => Verified {}, 2 => Anyone {} });
 choice!(DropPolicy {
-    0 => None {}, 1 => FirstIn {}, 2 => MostCopied {}, 3 => NearestExpiry {}, 4 => Largest {}, 5 => Last {}
+    0 => None {}, 1 => FirstIn {}, 2 => MostCopied {}, 3 => NearestExpiry {}, 4 => Largest {}, 5 => Last {}, 6 => FirstOfAll {}, 7 => LastOfAll {}
 });
 structure!(Routing { to, router; copies, acknowledgments, drop });
 structure!(PlannedContact {
@@ -118,6 +146,27 @@ structure!(PlannedContact {
     end,
     octets_per_s,
     light_time_ms,
+});
+
+choice!(LinkOrigin { 0 => Configured {}, 1 => Added {}, 2 => Found {} });
+structure!(ChangedLink { origin, config });
+structure!(ChangedListener { id, config });
+structure!(LiveSettings {
+    reports,
+    payload_checksum,
+    default_lifetime_ms,
+    highest_priority,
+});
+structure!(Changes {
+    links_deleted,
+    links,
+    listeners_closed,
+    listeners,
+    routes_deleted,
+    routes,
+    contacts_deleted,
+    contacts,
+    settings,
 });
 
 impl Item for ContactTable {
@@ -188,5 +237,5 @@ structure!(Config {
     default_lifetime_ms,
     removed_bound,
     seed,
-    ; routing, contacts, custody, external, discover
+    ; routing, contacts, custody, external, discover, highest_priority, source_limits
 });

@@ -75,6 +75,7 @@ choice!(OperatorCommand {
     4 => BundleDrop { 0: id },
     5 => LinkAdd { name: name, like: like, peer: peer },
     6 => LinkDelete { 0: link },
+    7 => Change { 0: changes },
 });
 
 choice!(Event {

@@ -5,6 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use dhow_bundle::Priority;
 use dhow_bundle::cbor::Reader;
 use dhow_bundle::storage::{
     BundleKey, Extent, Extents, Medium, StoreEvent, StoreRefusal, StoredBundle,
@@ -15,14 +16,16 @@ use proptest::prelude::*;
 
 use super::item::Item;
 use super::*;
+use crate::changes::{ChangedLink, ChangedListener, Changes, LiveSettings};
 use crate::config::{
     Acknowledge, Acknowledgments, Config, DialTime, DiscoverConfig, DiscoverId, DropPolicy,
     Enabled, ExternalConfig, ExternalPolicy, ExternalRouting, Framing, LinkConfig, LinkId,
     ListenerConfig, ListenerId, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route,
-    RouterKind, Routing, SendOrder, SessionPolicy, Tls, UdpPolicy,
+    RouterKind, Routing, SendOrder, SessionPolicy, SourceLimits, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::{Carrier, Event, OperatorCommand, Path, Purpose, StreamId, Telling, Ticket};
+use crate::view::LinkOrigin;
 
 fn id() -> BundleId {
     BundleId {
@@ -48,6 +51,7 @@ pub(super) fn config() -> Config {
         order: SendOrder::Expiry,
         relay: Enabled::No,
         accept_sources: vec!["ipn:4.*".to_string()],
+        highest_priority: Some(Priority::Expedited(7)),
         ..SessionPolicy::default()
     };
     Config {
@@ -83,6 +87,11 @@ pub(super) fn config() -> Config {
         perf_sources: Vec::new(),
         payload_checksum: PayloadChecksum::default(),
         default_lifetime_ms: 86_400_000,
+        highest_priority: Some(Priority::Bulk),
+        source_limits: SourceLimits {
+            octets: Some(7),
+            bundles: None,
+        },
         removed_bound: 10,
         external: ExternalConfig {
             policy: ExternalPolicy {
@@ -109,6 +118,33 @@ pub(super) fn config() -> Config {
             ..DiscoverConfig::usual(LinkConfig::usual("beta".into()))
         }],
         seed: u64::MAX,
+    }
+}
+
+/// Some of each kind.
+fn changes() -> Changes {
+    let mut config = config();
+    Changes {
+        links_deleted: vec!["gamma".into()],
+        links: vec![ChangedLink {
+            origin: LinkOrigin::Added,
+            config: config.links.remove(0),
+        }],
+        listeners_closed: vec![ListenerId(3)],
+        listeners: vec![ChangedListener {
+            id: ListenerId(3),
+            config: config.listeners.remove(0),
+        }],
+        routes_deleted: config.routes.clone(),
+        routes: config.routes,
+        contacts_deleted: contacts().iter().collect(),
+        contacts: contacts().iter().collect(),
+        settings: Some(LiveSettings {
+            reports: config.reports,
+            payload_checksum: config.payload_checksum,
+            default_lifetime_ms: 1,
+            highest_priority: config.highest_priority,
+        }),
     }
 }
 
@@ -143,6 +179,7 @@ fn events() -> Vec<Event> {
         total_adu_octets: 0,
         previous: Some("dtn://beta/".parse().unwrap()),
         reads_aggregated_reports: false,
+        priority: Priority::Expedited(3),
         note: Bytes::new(),
     };
     let key = BundleKey(3);
@@ -199,6 +236,7 @@ fn events() -> Vec<Event> {
             peer: "ipn:5.0".parse().ok(),
         },
         OperatorCommand::LinkDelete("added".into()),
+        OperatorCommand::Change(Box::new(changes())),
     ];
     let octets = Bytes::from_static(b"octets");
     let identities = PeerIdentities {

@@ -7,7 +7,8 @@ use dhow_bundle::storage::{
     BundleKey, Extent, Extents, Medium, StoreEvent, StoreRefusal, StoredBundle,
 };
 use dhow_bundle::{
-    BundleId, CreationTimestamp, DtnTime, EndpointId, FragmentRange, Instant, NodeId, Now, Reading,
+    BundleId, CreationTimestamp, DtnTime, EndpointId, FragmentRange, Instant, NodeId, Now,
+    Priority, Reading,
 };
 use dhow_link::stream::PeerIdentities;
 
@@ -90,6 +91,17 @@ impl Item for Extents {
     }
 }
 
+/// Its place among all.
+impl Item for Priority {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.rank().write(out);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ItemError> {
+        Ok(Self::of_rank(u16::read(reader)?))
+    }
+}
+
 structure!(StoredBundle {
     id,
     destination,
@@ -104,7 +116,8 @@ structure!(StoredBundle {
     total_adu_octets,
     previous;
     reads_aggregated_reports,
-    note
+    note,
+    priority
 });
 
 choice!(StoreRefusal {

@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use dhow_bundle::NodeId;
 use dhow_bundle::cbor::Reader;
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
+use dhow_bundle::{NodeId, Priority};
 
 /// Octets of the IDs of nodes that were given a bundle, at most: a note's, but for its array and a number.
 const GIVEN_OCTETS: usize = NOTE_OCTETS - 12;
@@ -14,6 +14,7 @@ pub(super) struct Bundle {
     pub(super) key: BundleKey,
     /// The node that it is for.
     pub(super) destination: Option<NodeId>,
+    pub(super) priority: Priority,
     /// Copies of it that there may be, this one included, beside those that are on their way.
     pub(super) permits: u64,
     /// The hops that it has gone.
@@ -30,6 +31,7 @@ impl Bundle {
         Self {
             key: BundleKey(0),
             destination,
+            priority: Priority::Normal,
             permits: 1,
             hops: 0,
             given: Vec::new(),

@@ -1,9 +1,9 @@
-//! Flooding: each neighbour gets a copy of every bundle that it has not had, in the order in which bundles came.
+//! Flooding: each neighbour gets a copy of every bundle that it has not had, by their priorities and in the order in which bundles came.
 //!
-//! The router numbers bundles as they come, and remembers for each neighbour up to which number it has had its turn: a contact costs
-//! nothing where nothing is new, however many bundles are held.
+//! The router numbers the bundles of each priority as they come, and remembers for each neighbour up to which number it has had its turn: a
+//! contact costs nothing where nothing is new, however many bundles are held.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, btree_map};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -11,11 +11,12 @@ use bytes::Bytes;
 use dhow_bundle::cbor::{BREAK, Reader, write_indefinite_array};
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
-use dhow_bundle::{EndpointId, Instant, NodeId, Reading};
+use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 
 use super::summary::{self, ADVERT_BUNDLES, COMPARED_BOUND, Form, Summary};
 use super::{AdvertKey, BundleChange, Contact, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
+use crate::forwarding::turns::{order, priority_of};
 use crate::memory::{text_octets, tree_octets};
 
 /// Neighbours that are remembered, at most. Of more, the one that went first is forgotten, and is given copies again should it come back, which
@@ -31,7 +32,7 @@ const LOOK_BOUND: usize = 64;
 /// A neighbour that has come is given nothing before it has told what it holds, or so long.
 const ADVERT_WAIT: Duration = Duration::from_secs(1);
 
-/// The router.
+/// The router. The number of a bundle begins with the rank of its priority ([`order`]).
 #[derive(Default)]
 pub(crate) struct Flood {
     next_number: u64,
@@ -49,8 +50,8 @@ pub(crate) struct Flood {
 /// A neighbour, present or remembered.
 #[derive(Default)]
 struct Peer {
-    /// All bundles before this number have had their turn.
-    turn: u64,
+    /// Of each priority all bundles before this number have had their turn; of one that is missing none.
+    turns: BTreeMap<Priority, u64>,
     /// Those of them that have another, and when.
     again: BTreeMap<u64, Instant>,
     /// Those of them that rest until then, the first to wake first.
@@ -81,9 +82,30 @@ impl Peer {
     fn learn(&mut self, known: &[u64]) {
         for &number in known {
             self.finish(number);
-            if number >= self.turn {
-                self.known.insert(number);
-            }
+            self.know(number);
+        }
+    }
+
+    /// The number before which all bundles of a priority have had their turn.
+    fn turn(&self, priority: Priority) -> u64 {
+        let first = || order(priority, 0);
+        self.turns.get(&priority).copied().unwrap_or_else(first)
+    }
+
+    /// Whether a bundle has had its turn.
+    fn is_behind(&self, number: u64) -> bool {
+        number < self.turn(priority_of(number))
+    }
+
+    /// A bundle has its turn.
+    fn pass(&mut self, number: u64) {
+        self.turns.insert(priority_of(number), number + 1);
+    }
+
+    /// It has a bundle, or is about to.
+    fn know(&mut self, number: u64) {
+        if !self.is_behind(number) {
+            self.known.insert(number);
         }
     }
 
@@ -108,8 +130,8 @@ impl Flood {
     }
 
     /// A bundle has its number.
-    fn number(&mut self, key: BundleKey) -> u64 {
-        let number = self.next_number;
+    fn number(&mut self, key: BundleKey, priority: Priority) -> u64 {
+        let number = order(priority, self.next_number);
         self.next_number += 1;
         self.bundles.insert(number, key);
         self.numbers.insert(key, number);
@@ -157,15 +179,86 @@ impl Flood {
         }
     }
 
-    /// Bundles of which a neighbour is to have a copy as far as is known, those that come last first.
+    /// The priorities of bundles that are held, the greatest first.
+    fn priorities(&self) -> impl Iterator<Item = Priority> {
+        let mut from = Some(0);
+        core::iter::from_fn(move || {
+            let (&number, _) = self.bundles.range(from?..).next()?;
+            let priority = priority_of(number);
+            from = order(priority, u64::MAX).checked_add(1);
+            Some(priority)
+        })
+    }
+
+    /// Bundles of a priority that have not had their turn with a neighbour.
+    fn fresh(&self, peer: &Peer, priority: Priority) -> btree_map::Range<'_, u64, BundleKey> {
+        let end = order(priority, u64::MAX);
+        self.bundles.range(peer.turn(priority).min(end)..=end)
+    }
+
+    /// Bundles of which a neighbour is to have a copy as far as is known, of each priority those that come last first.
     fn wanted(&self, peer: &Peer) -> impl Iterator<Item = (u64, BundleKey)> {
         let again = peer.again.keys().rev();
         let again = again.filter_map(|number| Some((*number, *self.bundles.get(number)?)));
-        let others = self.bundles.range(peer.turn..).rev();
+        let others = self.priorities();
+        let others = others.flat_map(move |priority| self.fresh(peer, priority).rev());
         let others = others.map(|(number, key)| (*number, *key));
         others
             .chain(again)
             .filter(|(number, _)| !peer.known.contains(number))
+    }
+
+    /// The first of a neighbour's bundles that have another turn now, with its number.
+    fn next_again(
+        &mut self,
+        now: Instant,
+        peer: &NodeId,
+        passage: &dyn Fn(BundleKey) -> Passage,
+    ) -> Option<(u64, BundleKey)> {
+        let peer = self.peers.get_mut(peer)?;
+        let mut over = Vec::new();
+        let due = peer.again.iter().filter(|(_, at)| **at <= now);
+        let mut found = None;
+        for (&number, _) in due.take(LOOK_BOUND) {
+            let key = self.bundles.get(&number).copied();
+            match key.map(|key| (key, passage(key))) {
+                Some((key, Passage::Open)) => {
+                    found = Some((number, key));
+                    break;
+                }
+                Some((_, Passage::Later)) => {}
+                Some((_, Passage::Barred)) | None => over.push(number),
+            }
+        }
+        for number in over {
+            peer.finish(number);
+        }
+        found
+    }
+
+    /// The first of a neighbour's bundles of a priority that have not had their turn; so many are looked at.
+    fn next_fresh(
+        &mut self,
+        now: Instant,
+        id: &NodeId,
+        priority: Priority,
+        (looks, passage): (&mut usize, &dyn Fn(BundleKey) -> Passage),
+    ) -> Option<BundleKey> {
+        while *looks > 0 {
+            *looks -= 1;
+            let first = self.fresh(self.peers.get(id)?, priority).next();
+            let (number, key) = first.map(|(number, key)| (*number, *key))?;
+            let peer = self.peers.get_mut(id)?;
+            if !peer.known.remove(&number) {
+                match passage(key) {
+                    Passage::Open => return Some(key),
+                    Passage::Later => peer.repeat(number, now, Some(now)),
+                    Passage::Barred => {}
+                }
+            }
+            peer.pass(number);
+        }
+        None
     }
 
     /// A neighbour, remembered from now on.
@@ -205,11 +298,11 @@ impl Router for Flood {
     fn handle_bundle(&mut self, key: BundleKey, change: BundleChange<'_>) {
         let number = self.numbers.get(&key).copied();
         match (change, number) {
-            (BundleChange::Held(_), None) => {
-                self.number(key);
+            (BundleChange::Held(facts), None) => {
+                self.number(key, facts.priority);
             }
-            (BundleChange::Noted(note), None) => {
-                let number = self.number(key);
+            (BundleChange::Noted(priority, note), None) => {
+                let number = self.number(key, priority);
                 self.recall(number, note);
             }
             (BundleChange::Removed, Some(number)) => {
@@ -226,17 +319,15 @@ impl Router for Flood {
                 }
                 let peer = self.peer(peer);
                 peer.finish(number);
-                if number >= peer.turn {
-                    peer.known.insert(number);
-                }
+                peer.know(number);
             }
             (BundleChange::Returned(peer, at), Some(number)) => {
                 let peer = self.peer(peer);
-                if number < peer.turn || peer.known.contains(&number) {
+                if peer.is_behind(number) || peer.known.contains(&number) {
                     peer.repeat(number, at, None);
                 }
             }
-            (BundleChange::Held(_) | BundleChange::Noted(_), Some(_)) | (_, None) => {}
+            (BundleChange::Held(_) | BundleChange::Noted(..), Some(_)) | (_, None) => {}
         }
     }
 
@@ -246,48 +337,22 @@ impl Router for Flood {
         peer: &NodeId,
         passage: &dyn Fn(BundleKey) -> Passage,
     ) -> Option<BundleKey> {
-        let peer = self.peers.get_mut(peer)?;
-        if let Some(until) = peer.awaited {
+        let neighbour = self.peers.get_mut(peer)?;
+        if let Some(until) = neighbour.awaited {
             if now < until {
                 return None;
             }
-            peer.awaited = None;
-            peer.is_silent = true;
+            neighbour.awaited = None;
+            neighbour.is_silent = true;
         }
-        let mut over = Vec::new();
-        let due = peer.again.iter().filter(|(_, at)| **at <= now);
-        let mut found = None;
-        for (&number, _) in due.take(LOOK_BOUND) {
-            let key = self.bundles.get(&number).copied();
-            match key.map(|key| (key, passage(key))) {
-                Some((key, Passage::Open)) => {
-                    found = Some(key);
-                    break;
-                }
-                Some((_, Passage::Later)) => {}
-                Some((_, Passage::Barred)) | None => over.push(number),
-            }
-        }
-        for number in over {
-            peer.finish(number);
-        }
-        if found.is_some() {
-            return found;
-        }
-        for _ in 0..LOOK_BOUND {
-            let (&number, &key) = self.bundles.range(peer.turn..).next()?;
-            if peer.known.remove(&number) {
-                peer.turn = number + 1;
-                continue;
-            }
-            match passage(key) {
-                Passage::Open => return Some(key),
-                Passage::Later => peer.repeat(number, now, Some(now)),
-                Passage::Barred => {}
-            }
-            peer.turn = number + 1;
-        }
-        None
+        let again = self.next_again(now, peer, passage);
+        let more_urgent =
+            |priority: &Priority| again.is_none_or(|(number, _)| *priority > priority_of(number));
+        let priorities: Vec<Priority> = self.priorities().take_while(more_urgent).collect();
+        let mut looks = LOOK_BOUND;
+        let fresh = (priorities.into_iter())
+            .find_map(|priority| self.next_fresh(now, peer, priority, (&mut looks, passage)));
+        fresh.or(again.map(|(_, key)| key))
     }
 
     fn wakes(&mut self, now: Instant, peer: &NodeId) -> Option<Instant> {
@@ -383,6 +448,7 @@ impl Router for Flood {
                 + tree_octets::<(u64, Instant)>(peer.again.len())
                 + tree_octets::<(Instant, u64)>(peer.paused.len())
                 + tree_octets::<u64>(peer.known.len())
+                + tree_octets::<(Priority, u64)>(peer.turns.len())
         };
         tree_octets::<(u64, BundleKey)>(self.bundles.len())
             .saturating_add(tree_octets::<(u64, Vec<u8>)>(self.given.len()))

@@ -27,7 +27,7 @@ use bytes::Bytes;
 use dhow_bundle::eid::EidPattern;
 use dhow_bundle::router::{Acknowledgments, DropPolicy};
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{EndpointId, Instant, NodeId};
+use dhow_bundle::{EndpointId, Instant, NodeId, Priority};
 
 use crate::config::{Config, LinkId, RouterKind};
 use crate::contacts::ContactTable;
@@ -61,6 +61,7 @@ pub(crate) enum Contact {
 pub(crate) struct Facts<'a> {
     /// The node that it is for; none where the destination names no single node.
     pub(crate) destination: Option<&'a NodeId>,
+    pub(crate) priority: Priority,
     /// Whether it was made here.
     pub(crate) is_own: bool,
     /// The copies that may be made of it, where whoever gave it said so.
@@ -75,6 +76,7 @@ impl Facts<'_> {
     pub(crate) const fn for_test() -> Self {
         Self {
             destination: None,
+            priority: Priority::Normal,
             is_own: true,
             permits: None,
             hops: 0,
@@ -85,8 +87,8 @@ impl Facts<'_> {
 /// The change of a bundle that a router decides about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BundleChange<'a> {
-    /// An earlier run of this node noted this of it ([`Router::note`]); it is held next.
-    Noted(&'a [u8]),
+    /// An earlier run of this node noted this of it ([`Router::note`]), which has this priority; it is held next.
+    Noted(Priority, &'a [u8]),
     /// It is held, and may leave. Comes again when it could not leave for a while.
     Held(Facts<'a>),
     /// A session with this node has a copy on its way.

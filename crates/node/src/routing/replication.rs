@@ -5,6 +5,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use dhow_bundle::cbor::{BREAK, Kind, Reader, write_indefinite_array, write_unsig
 use dhow_bundle::header::MAX_PERMITS;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{EndpointId, Instant, NodeId, Reading};
+use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 
 use super::candidate::Bundle;
 use super::flood::items;
@@ -20,6 +21,7 @@ use super::scheme::Scheme;
 use super::summary::{self, ADVERT_BUNDLES, COMPARED_BOUND, Form, Summary};
 use super::{AdvertKey, BundleChange, Contact, Facts, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
+use crate::forwarding::turns::order;
 use crate::memory::{text_octets, tree_octets};
 
 /// Bundles that are looked at for one choice.
@@ -48,14 +50,23 @@ fn octets(node: &NodeId) -> Vec<u8> {
     octets
 }
 
+/// The place of a bundle among those for a neighbour: by its priority, the greater first, and then by the scheme's rank.
+type Place = (Reverse<Priority>, u64);
+
+/// The place of a bundle among those for a neighbour; none where it gets no copy as far as is known.
+fn place<S: Scheme>(scheme: &S, peer: &NodeId, bundle: &Bundle) -> Option<Place> {
+    let rank = scheme.rank(peer, bundle)?;
+    Some((Reverse(bundle.priority), rank))
+}
+
 /// A neighbour that is there.
 #[derive(Default)]
 struct Peer {
     id: Vec<u8>,
-    /// Bundles that it is to be given, by rank and number.
-    ranked: BTreeSet<(u64, u64)>,
-    /// The ranks that they have there.
-    ranks: BTreeMap<u64, u64>,
+    /// Bundles that it is to be given, by place and number.
+    ranked: BTreeSet<(Place, u64)>,
+    /// The places that they have there.
+    ranks: BTreeMap<u64, Place>,
     /// Bundles that rest, the first to wake first.
     resting: BTreeSet<(Instant, u64)>,
     /// Bundles that it has.
@@ -68,7 +79,7 @@ struct Peer {
 
 impl Peer {
     /// It is to be given a bundle, in this place.
-    fn rank(&mut self, number: u64, rank: u64) {
+    fn rank(&mut self, number: u64, rank: Place) {
         self.unrank(number);
         self.ranks.insert(number, rank);
         self.ranked.insert((rank, number));
@@ -126,6 +137,7 @@ impl<S: Scheme> Replication<S> {
         let bundle = Bundle {
             key,
             destination: None,
+            priority: Priority::Normal,
             permits: 0,
             hops: 0,
             given: Vec::new(),
@@ -143,6 +155,7 @@ impl<S: Scheme> Replication<S> {
             return;
         };
         bundle.destination = facts.destination.cloned();
+        bundle.priority = facts.priority;
         bundle.hops = facts.hops;
         if bundle.permits == 0 {
             bundle.permits = match facts.is_own || planted(Mutant::PermitsAnew) {
@@ -185,7 +198,7 @@ impl<S: Scheme> Replication<S> {
         };
         for (id, peer) in &mut self.peers {
             let is_out = peer.awaited.is_some() || is_out(number, bundle, (id, peer));
-            if !is_out && let Some(rank) = self.scheme.rank(id, bundle) {
+            if !is_out && let Some(rank) = place(&self.scheme, id, bundle) {
                 peer.rank(number, rank);
             }
         }
@@ -201,7 +214,7 @@ impl<S: Scheme> Replication<S> {
         peer.ranks.clear();
         for (&number, bundle) in self.bundles.iter().rev().take(COMPARED_BOUND) {
             let is_out = is_out(number, bundle, (id, peer));
-            if !is_out && let Some(rank) = self.scheme.rank(id, bundle) {
+            if !is_out && let Some(rank) = place(&self.scheme, id, bundle) {
                 peer.rank(number, rank);
             }
         }
@@ -266,7 +279,7 @@ impl<S: Scheme> Router for Replication<S> {
                 self.learn(number, facts);
                 self.offer(number);
             }
-            (BundleChange::Noted(note), None) => {
+            (BundleChange::Noted(_, note), None) => {
                 let number = self.hold(key);
                 self.recall(number, note);
             }
@@ -302,7 +315,7 @@ impl<S: Scheme> Router for Replication<S> {
                     peer.resting.insert((at, number));
                 }
             }
-            (BundleChange::Noted(_), Some(_)) | (_, None) => {}
+            (BundleChange::Noted(..), Some(_)) | (_, None) => {}
         }
     }
 
@@ -330,7 +343,7 @@ impl<S: Scheme> Router for Replication<S> {
         {
             state.resting.pop_first();
             let bundle = self.bundles.get(&number);
-            let rank = bundle.and_then(|bundle| self.scheme.rank(peer, bundle));
+            let rank = bundle.and_then(|bundle| place(&self.scheme, peer, bundle));
             if let Some(rank) = rank {
                 state.rank(number, rank);
             }
@@ -393,8 +406,9 @@ impl<S: Scheme> Router for Replication<S> {
     }
 
     fn place(&self, key: BundleKey) -> Option<u64> {
-        self.scheme
-            .place(self.bundles.get(self.numbers.get(&key)?)?)
+        let bundle = self.bundles.get(self.numbers.get(&key)?)?;
+        let place = self.scheme.place(bundle)?;
+        Some(order(bundle.priority, place))
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -502,7 +516,7 @@ impl<S: Scheme> Router for Replication<S> {
         });
         let of_peer = |(id, peer): (&NodeId, &Peer)| {
             text_octets(id.endpoint())
-                + 2 * tree_octets::<(u64, u64)>(peer.ranked.len())
+                + 2 * tree_octets::<(Place, u64)>(peer.ranked.len())
                 + tree_octets::<(Instant, u64)>(peer.resting.len())
                 + tree_octets::<u64>(peer.known.len())
         };

@@ -173,6 +173,7 @@ pub fn delivery_of(number: u64, payload: Vec<Piece>, payload_octets: u64) -> Cli
         delivery: DeliveryId(number),
         head: DeliveryHead {
             version: dhow_bundle::Version::V7,
+            priority: dhow_bundle::Priority::Normal,
             id: BundleId {
                 source: eid("dtn://a.dtn/sender"),
                 creation: CreationTimestamp {

@@ -203,6 +203,7 @@ fn published_schema_is_that_of_the_stock_client_and_extension_fields_from_1000()
             "BundleADU delivery_id 1003",
             "BundleADU aggregated_reports 1004",
             "BundleADU bundle_version 1005",
+            "BundleADU priority 1006",
             "AAPResponse request_id 1002",
             "AAPResponse message 1003",
             "AAPResponse delivery_id 1004",

@@ -70,7 +70,7 @@ impl World {
             .links
             .get(usize::try_from(link.0).unwrap());
         // One that was added is of TCPCL.
-        link.is_some_and(|link| matches!(link.protocol, Protocol::Udp(_)))
+        link.is_some_and(|link| matches!(link.protocol, Protocol::Udp(_) | Protocol::Ltp(_)))
     }
 
     pub(super) fn converse(&mut self, at: usize, link: LinkId, to: usize) {

@@ -59,7 +59,7 @@ fn read_file(path: &Path) -> std::io::Result<String> {
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn check(text: &str) -> bool {
     let mut is_one = false;
-    for format in [Format::Ion, Format::Hdtn, Format::One] {
+    for format in [Format::Ion, Format::Hdtn, Format::One, Format::Table] {
         let path = Path::new("fuzz.plan");
         let Ok(plan) = Plan::read(path, text, Some(format), Duration::from_secs(86_400)) else {
             continue;

@@ -4,7 +4,10 @@ use dhow_bundle::Version;
 use std::time::Duration;
 
 use super::*;
-use crate::scenario::{Framing, LinkIndex, OnSent, Presence, Protocol, StcpPolicy, UdpPolicy};
+use crate::scenario::{
+    Aggregation, Framing, LinkIndex, LtpPolicy, OnSent, Presence, Protocol, RedPart, StcpPolicy,
+    UdpPolicy,
+};
 
 const TWO: &str = r#"
 [[node]]
@@ -105,7 +108,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[stop]\nat = \"5\"\n",
-            "s.toml:10: 'at' is no time: a time needs a unit: 5s; for example: at = \"8d\"",
+            "s.toml:10: 'at' is not a time: a time needs a unit: 5s; for example: at = \"8d\"",
         ),
         (
             "[[contact]]\nlink = \"west-east\"\nfor = \"1h\"\n",
@@ -166,10 +169,6 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         (
             "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"1kB\"\ncount = 9\ncustody = true\n",
             "s.toml:14: bundles of version 7 have no 'custody'; version = 6",
-        ),
-        (
-            "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"1kB\"\ncount = 9\nversion = 7\nclass = \"bulk\"\n",
-            "s.toml:15: bundles of version 7 have no 'class'; version = 6",
         ),
         (
             "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"1kB\"\ncount = 9\nversion = 6\nlifetime = \"1500ms\"\n",
@@ -240,10 +239,10 @@ fn what_is_set_from_outside_holds_over_the_file() {
         Some("without --set node.0.name=zz the file is right; did you mean 'west'?")
     );
     let settings = ["link.east-west.retry=never".to_owned()];
-    let error = read(Path::new("s.toml"), &text, &settings).expect_err("it is no time");
+    let error = read(Path::new("s.toml"), &text, &settings).expect_err("it is not a time");
     assert_eq!(
         error.to_string(),
-        "--set link.east-west.retry=never: 'retry' is no time: 'never' does not begin with a number"
+        "--set link.east-west.retry=never: 'retry' is not a time: 'never' does not begin with a number"
     );
 }
 
@@ -317,7 +316,7 @@ fn a_contact_plan_brings_links_and_contacts() {
     assert_eq!(
         said(text),
         format!(
-            "{}:2: '60.0 CONN 0 1' is no line of a connectivity trace",
+            "{}:2: '60.0 CONN 0 1' is not a line of a connectivity trace",
             plan.display()
         )
     );
@@ -423,6 +422,11 @@ fn traffic_of_version_6_has_a_class_and_perhaps_custody_and_links_may_be_held_to
         0x08
     );
     assert_eq!(flags("version = 6\nclass = \"expedited\"\n"), 0x100);
+    let newest = scenario("", "class = \"expedited\"\n").traffic[0].clone();
+    assert_eq!(
+        (newest.flags(), newest.class()),
+        (0, dhow_bundle::v6::Priority::Expedited)
+    );
     for (link, speaks) in [
         ("", None),
         ("bundle_versions = [6, 7]\n", None),
@@ -468,6 +472,51 @@ fn a_link_of_stcp_or_mtcp_says_what_becomes_of_bundles_that_have_left() {
     ] {
         assert_eq!(refused(&text(keys)), said);
     }
+}
+
+#[test]
+fn a_link_over_ltp_takes_its_light_time_from_the_delay_and_sends_no_more_than_the_link_carries() {
+    let text = |keys: &str| {
+        let two = TWO.replace("rate = \"1Mbit\"\n", "rate = \"1Mbit\"\ndelay = \"4min\"\n");
+        format!("{two}protocol = \"ltp\"\n{keys}[stop]\nat = \"1h\"\n")
+    };
+    let usual = LtpPolicy {
+        mtu_octets: 1_232,
+        octets_per_s: 125_000 * 1_232 / 1_260,
+        light_time_ms: 240_000,
+        ..LtpPolicy::default()
+    };
+    for (keys, ltp) in [
+        ("", usual),
+        (
+            "mtu = \"128B\"\nsend_rate = \"8kbit\"\non_sent = \"keep\"\nred = \"none\"\n",
+            LtpPolicy {
+                mtu_octets: 128,
+                octets_per_s: 1_000,
+                on_sent: OnSent::Keep,
+                red: RedPart::None,
+                ..usual
+            },
+        ),
+        (
+            "red = \"10kB\"\naggregate = false\n",
+            LtpPolicy {
+                aggregation: Aggregation::Alone,
+                red: RedPart::Octets(10_000),
+                ..usual
+            },
+        ),
+    ] {
+        let scenario = read(Path::new("s.toml"), &text(keys), &[]).unwrap();
+        assert_eq!(scenario.links[0].protocol, Protocol::Ltp(ltp), "{keys}");
+    }
+    let said = refused(&text("red = \"some\"\n"));
+    assert!(said.contains("'some' is no red part"), "{said}");
+    let said = refused(&text("retry = \"5s\"\n"));
+    assert!(said.contains("'retry' says nothing"), "{said}");
+    let tcp = text("red = \"all\"\n").replace("protocol = \"ltp\"\n", "");
+    let said = refused(&tcp);
+    assert!(said.contains("with protocol = \"ltp\" it does"), "{said}");
 }
 
 #[test]
@@ -531,7 +580,7 @@ fn a_congestion_control_is_the_name_of_one() {
     for name in ["", "../x", "bbr cubic", "abcdefghijklmnop"] {
         let said = refused(&text(name));
         assert!(
-            said.contains("is no name of a congestion control"),
+            said.contains("is not the name of a congestion control"),
             "{said}"
         );
     }
@@ -584,7 +633,7 @@ fn wrong_programs_and_hosts_are_refused() {
         ),
         (
             "[[node]]\nname = \"n\"\ncpu = \"10\"\n".to_owned(),
-            "s.toml:11: 'cpu' is no part of a core, and no rate of TCP: '10'",
+            "s.toml:11: 'cpu' is neither a part of a core nor a rate of TCP: '10'",
         ),
         (
             "[pause]\nat = \"1s\"\n".to_owned(),
@@ -768,7 +817,7 @@ fn values_stand_in_the_words_of_programs() {
         ),
         (
             "west = 1",
-            "s.toml:17: {west} stands for something else, and is no name of a value; nodes' names, {collector} and {run} are taken",
+            "s.toml:17: {west} stands for something else, and cannot be the name of a value; nodes' names, {collector} and {run} are taken",
         ),
         (
             "block = [1, 2]",

@@ -71,7 +71,7 @@ impl Timetable {
         let mut travel = Vec::with_capacity(ways);
         for text in entries.list("travel") {
             let time = parse_duration(text)
-                .map_err(|error| wrong("travel", format!("'travel' is no time: {error}")))?;
+                .map_err(|error| wrong("travel", format!("'travel' is not a time: {error}")))?;
             travel.push(time);
         }
         match travel.as_slice() {

@@ -1,24 +1,18 @@
 //! Nodes at random places, who stay or walk: those within reach of each other have a contact.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dhow_document::{Document, Entries, FileError};
 
 use super::add_nodes;
+use super::meeting::{self, MM, Place, apart};
 use crate::entropy::Entropy;
 use crate::kind::LinkKind;
-use crate::network::{CONTACTS_MAX, LINKS_MAX, Network};
+use crate::network::Network;
 use crate::scenario::{Contact, NodeIndex};
 
 /// The purpose of the random numbers for places and walks.
 const PURPOSE: u64 = Entropy::OURS + 10;
-
-/// Millimetres in a metre; places are whole millimetres, so that they are the same on every machine.
-const MM: i64 = 1_000;
-
-/// Looks at a node, all nodes and steps together: more takes longer than anybody waits.
-const LOOKS_MAX: u128 = 10_000_000_000;
 
 pub(super) fn expand(
     document: &Document<'_>,
@@ -34,19 +28,21 @@ pub(super) fn expand(
         let wrong = |what| document.fault(entries.line_of("name"), what);
         let ends = |pair: (u32, u32)| Some((at(&nodes, pair.0)?, at(&nodes, pair.1)?));
         if !walk.moves() {
-            let pairs = walk.pairs().map_err(wrong)?;
+            let pairs = meeting::pairs(&walk.places, walk.reach).map_err(wrong)?;
             for between in pairs.into_iter().filter_map(ends) {
                 network.add_link(between, None, &kind).map_err(wrong)?;
             }
             continue;
         }
-        let looks = end.as_nanos() / walk.step.as_nanos();
-        if looks * u128::try_from(nodes.len()).unwrap_or(u128::MAX) > LOOKS_MAX {
-            let what = format!("{} nodes are looked at {looks} times", nodes.len());
+        if let Some(what) = meeting::too_many_looks(nodes.len(), walk.step, end) {
             let error = document.fault(entries.line_of("step"), what);
             return Err(error.with_hint("make 'step' longer"));
         }
-        for meeting in walk.meetings(end).map_err(wrong)? {
+        let met = meeting::meetings((walk.reach, walk.step, end), |now| {
+            walk.go(now);
+            Ok(walk.places.clone())
+        });
+        for meeting in met.map_err(wrong)? {
             let Some(between) = ends(meeting.pair) else {
                 continue;
             };
@@ -69,18 +65,6 @@ pub(super) fn expand(
 fn at(nodes: &[NodeIndex], place: u32) -> Option<NodeIndex> {
     nodes.get(usize::try_from(place).ok()?).copied()
 }
-
-/// Two nodes within reach of each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Meeting {
-    /// Their places in the list of nodes, the lower one first.
-    pair: (u32, u32),
-    start: Duration,
-    length: Duration,
-}
-
-/// A place, millimetres from the west and the south.
-type Place = (i64, i64);
 
 /// One node's way to where it goes next.
 #[derive(Clone, Copy, Debug)]
@@ -204,7 +188,7 @@ impl Walk {
         let speed = (slowest + self.drawn(fastest - slowest)).max(1);
         let pause = self.entropy.between(self.pause.0, self.pause.1);
         let pause = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX / 4);
-        let length = squared(from, to).isqrt();
+        let length = apart(from, to);
         // A millisecond at least, so that time goes on.
         let arrives = leaves + (length * 1_000 / speed).max(1);
         Leg {
@@ -213,83 +197,4 @@ impl Walk {
             times: (leaves, arrives, arrives + pause),
         }
     }
-
-    /// The pairs of nodes within reach of each other, in order; else that they are too many.
-    fn pairs(&self) -> Result<Vec<(u32, u32)>, String> {
-        // Squares as wide as the reach: whoever is within it is in the same one or one beside it.
-        let square = |place: &Place| (place.0 / self.reach, place.1 / self.reach);
-        let places = (0_u32..).zip(&self.places);
-        let mut squares: Vec<((i64, i64), u32)> =
-            places.map(|(node, place)| (square(place), node)).collect();
-        squares.sort_unstable();
-        let mut pairs = Vec::new();
-        for (node, place) in (0_u32..).zip(&self.places) {
-            let (column, row) = square(place);
-            for column in column - 1..=column + 1 {
-                // One look finds the squares of three rows.
-                let first = squares.partition_point(|(square, _)| *square < (column, row - 1));
-                let others = squares.get(first..).unwrap_or_default().iter();
-                let others = others.take_while(|(square, _)| *square <= (column, row + 1));
-                let near = others
-                    .map(|(_, other)| *other)
-                    .filter(|other| *other > node && self.reaches(*place, *other));
-                pairs.extend(near.map(|other| (node, other)));
-                if pairs.len() > LINKS_MAX {
-                    let what = format!("more than {LINKS_MAX} pairs of nodes are within reach");
-                    return Err(what);
-                }
-            }
-        }
-        pairs.sort_unstable();
-        Ok(pairs)
-    }
-
-    fn reaches(&self, place: Place, other: u32) -> bool {
-        let other = usize::try_from(other)
-            .ok()
-            .and_then(|at| self.places.get(at));
-        other.is_some_and(|other| squared(place, *other) <= self.reach * self.reach)
-    }
-
-    /// Everybody who meets until a time, in the order in which they part; else that they are too many.
-    fn meetings(&mut self, end: Duration) -> Result<Vec<Meeting>, String> {
-        let mut together: BTreeMap<(u32, u32), Duration> = BTreeMap::new();
-        let mut meetings = Vec::new();
-        let mut now = Duration::ZERO;
-        while now < end {
-            self.go(i64::try_from(now.as_millis()).unwrap_or(i64::MAX / 4));
-            let pairs = self.pairs()?;
-            together.retain(|pair, start| {
-                let stay = pairs.binary_search(pair).is_ok();
-                if !stay {
-                    meetings.push(Meeting {
-                        pair: *pair,
-                        start: *start,
-                        length: now.saturating_sub(*start),
-                    });
-                }
-                stay
-            });
-            if meetings.len() > CONTACTS_MAX {
-                return Err(format!("a scenario has at most {CONTACTS_MAX} contacts"));
-            }
-            for pair in pairs {
-                together.entry(pair).or_insert(now);
-            }
-            now += self.step;
-        }
-        let left = together.into_iter().map(|(pair, start)| Meeting {
-            pair,
-            start,
-            length: end.saturating_sub(start),
-        });
-        meetings.extend(left);
-        Ok(meetings)
-    }
-}
-
-/// The square of how far apart two places are.
-fn squared(first: Place, second: Place) -> i64 {
-    let (across, along) = (second.0 - first.0, second.1 - first.1);
-    across * across + along * along
 }

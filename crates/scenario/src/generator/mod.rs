@@ -5,8 +5,12 @@
 
 mod bus;
 mod field;
+mod group;
 mod lattice;
+mod map;
+mod meeting;
 mod mission;
+mod mover;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +31,7 @@ pub(crate) fn expand(
 ) -> Result<(), FileError> {
     lattice::expand(document, network, seed)?;
     field::expand(document, network, seed, end)?;
+    group::expand(document, network, seed, end)?;
     bus::expand(document, network)?;
     mission::expand(document, network, end)
 }

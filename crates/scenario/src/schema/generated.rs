@@ -19,7 +19,7 @@ const CONTACTS: &[Key] = &[
         Kind::Durations,
         Absent::Means("links are always there"),
         "\"2min..10min\"",
-        "How long a link's contacts are; from one length to another each link has one of its own.",
+        "Length of a link's contacts; between two lengths each link has its own.",
     ),
 ];
 
@@ -27,7 +27,7 @@ const PREFIX: Key = required(
     "name",
     Kind::Text,
     "\"n\"",
-    "What names of the nodes begin with; a number follows.",
+    "Beginning of the names of the nodes; a number follows.",
 );
 const COUNT: Key = required("count", Kind::Integer(1, COUNT_MAX), "8", "How many nodes.");
 const FIRST: Key = with_default(
@@ -37,7 +37,7 @@ const FIRST: Key = with_default(
     "The number in the first one's name.",
 );
 
-const SEVERAL: &[Key] = &[PREFIX, COUNT, FIRST];
+pub(super) const SEVERAL: &[Key] = &[PREFIX, COUNT, FIRST];
 
 /// `[[nodes]]`.
 pub(super) const NODES: Section = Section {
@@ -142,7 +142,7 @@ pub(super) const FIELD: Section = Section {
                 "reach_m",
                 Kind::Integer(1, 1_000_000),
                 "100",
-                "How far apart two nodes with a contact are at most, metres.",
+                "Greatest distance of two nodes with a contact, metres.",
             ),
             key(
                 "slowest_kmh",
@@ -162,13 +162,13 @@ pub(super) const FIELD: Section = Section {
                 "pause",
                 Kind::Durations,
                 "\"0\"",
-                "How long a node stays where it has come to.",
+                "Time for which a node stays at each place.",
             ),
             with_default(
                 "step",
                 Kind::Duration,
                 "\"1s\"",
-                "How often it is looked who is within reach: at least 1ms.",
+                "Time between two looks at which nodes are within reach: at least 1ms.",
             ),
         ],
         NODE_KEYS,
@@ -209,7 +209,7 @@ pub(super) const BUS: Section = Section {
                 "stay",
                 Kind::Duration,
                 "\"5min\"",
-                "How long it stays at a stop.",
+                "Time for which it stays at a stop.",
             ),
             with_default(
                 "way",
@@ -221,7 +221,7 @@ pub(super) const BUS: Section = Section {
                 "start",
                 Kind::Duration,
                 "\"0\"",
-                "When the first bus is at the first stop.",
+                "Time at which the first bus is at the first stop.",
             ),
             key(
                 "every",
@@ -249,7 +249,7 @@ pub(super) const MISSION: Section = Section {
                 "name",
                 Kind::Text,
                 "\"mars-\"",
-                "What names of the nodes begin with.",
+                "Beginning of the names of the nodes.",
             ),
             with_default(
                 "stations",
@@ -261,7 +261,7 @@ pub(super) const MISSION: Section = Section {
                 "turn",
                 Kind::Duration,
                 "\"24h\"",
-                "How long the planet takes to turn once.",
+                "Duration of one turn of the planet.",
             ),
             required(
                 "nearest",
@@ -281,23 +281,18 @@ pub(super) const MISSION: Section = Section {
                 "\"780d\"",
                 "From nearest to nearest.",
             ),
-            with_default(
-                "orbit",
-                Kind::Duration,
-                "\"2h\"",
-                "How long the orbiter takes to go around once.",
-            ),
+            with_default("orbit", Kind::Duration, "\"2h\"", "Duration of one orbit."),
             with_default(
                 "hidden",
                 Kind::Duration,
                 "\"0\"",
-                "How long no station sees it in each orbit, from the orbit's beginning.",
+                "Time in each orbit for which no station sees it, from the orbit's beginning.",
             ),
             with_default(
                 "overflight",
                 Kind::Duration,
                 "\"10min\"",
-                "How long the lander sees it in each orbit, around the orbit's middle.",
+                "Time in each orbit for which the lander sees it, around the orbit's middle.",
             ),
             key(
                 "lander_rate",

@@ -10,7 +10,7 @@ const AT: Key = required(
     "at",
     Kind::Duration,
     "\"90min\"",
-    "When, from the start of the run.",
+    "Time from the start of the run.",
 );
 
 /// `[[traffic]]`.
@@ -23,20 +23,20 @@ pub(super) const TRAFFIC: Section = Section {
             "from",
             Kind::Text,
             "\"east\"",
-            "Who sends; with * every node of such a name.",
+            "Sender; with * every node of such a name.",
         ),
         required(
             "to",
             Kind::Text,
             "\"west\"",
-            "Who receives; with * one node of such a name, drawn for each that sends.",
+            "Receiver; with * one node of such a name, drawn for each sender.",
         ),
         key(
             "within",
             Kind::Integer(1, COUNT_MAX),
             Absent::Means("however many"),
             "4",
-            "How many links away who receives is at most.",
+            "Greatest distance of the receiver, links.",
         ),
         key(
             "size",
@@ -50,14 +50,14 @@ pub(super) const TRAFFIC: Section = Section {
             Kind::Integer(0, i64::MAX),
             Absent::Means("as many as there is time for"),
             "100",
-            "How many bundles each sends.",
+            "Number of bundles that each sends.",
         ),
         key(
             "total",
             Kind::Size,
             Absent::Means("as 'count' says"),
             "\"15MB\"",
-            "How many octets of payload each sends at least, instead of 'count': as many bundles as have so much in the mean.",
+            "Octets of payload that each sends at least, instead of 'count': as many bundles as have that much on average.",
         ),
         key(
             "every",
@@ -71,7 +71,7 @@ pub(super) const TRAFFIC: Section = Section {
             Kind::Duration,
             Absent::Means("all at once"),
             "\"20min\"",
-            "From one bundle to the next in the mean (a Poisson process).",
+            "Mean time from one bundle to the next (a Poisson process).",
         ),
         key(
             "list",
@@ -84,13 +84,13 @@ pub(super) const TRAFFIC: Section = Section {
             "burst",
             Kind::Integer(1, COUNT_MAX),
             "1",
-            "How many are sent at once each time.",
+            "Number of bundles sent at once each time.",
         ),
         with_default(
             "start",
             Kind::Durations,
             "\"0\"",
-            "When the first is sent; between two times each has one of its own.",
+            "Time at which the first is sent; between two times each sender has its own.",
         ),
         key(
             "reports",
@@ -121,7 +121,7 @@ pub(super) const TRAFFIC: Section = Section {
             "class",
             Kind::Choice(&["bulk", "normal", "expedited"]),
             "\"normal\"",
-            "Class of service (RFC 5050 4.2): \"expedited\" leaves before all others, \"bulk\" after them; of version 6.",
+            "Class of service (docs/priority.md): \"expedited\" leaves before all others, \"bulk\" after them.",
         ),
         with_default(
             "must_not_fragment",
@@ -134,7 +134,7 @@ pub(super) const TRAFFIC: Section = Section {
             Kind::Size,
             Absent::Means("none"),
             "\"15kB\"",
-            "Payloads of up to so many octets are handed to the node in one piece with the request, others piece by piece; in a simulation.",
+            "Payloads of up to this many octets are handed to the node in one piece with the request, others piece by piece; in a simulation.",
         ),
         with_default(
             "lifetime",
@@ -174,7 +174,7 @@ pub(super) const CLOCK_STEP: Section = Section {
             "by",
             Kind::Offset,
             "\"-1h\"",
-            "How far ahead; back where it begins with -.",
+            "Size of the step ahead; back where it begins with -.",
         ),
     ]],
 };
@@ -183,7 +183,7 @@ pub(super) const CLOCK_STEP: Section = Section {
 pub(super) const FAULTS: Section = Section {
     name: "faults",
     occurs: Occurs::Once,
-    meaning: "What fails by chance.",
+    meaning: "Failures by chance.",
     groups: &[&[
         key(
             "crash_every",
@@ -202,7 +202,7 @@ pub(super) const FAULTS: Section = Section {
             "crash_down",
             Kind::Duration,
             "\"10s\"",
-            "How long a node that crashed is off, in the mean.",
+            "Mean time for which a node that crashed is off.",
         ),
         key(
             "stall_every",
@@ -215,7 +215,7 @@ pub(super) const FAULTS: Section = Section {
             "stall_for",
             Kind::Duration,
             "\"1s\"",
-            "How long a stall takes, in the mean.",
+            "Mean length of a stall.",
         ),
         key(
             "reset_every",
@@ -248,7 +248,7 @@ pub(super) const FAULTS: Section = Section {
             "full_for",
             Kind::Duration,
             "\"1min\"",
-            "How long a disk stays full, in the mean.",
+            "Mean time for which a disk stays full.",
         ),
         with_default(
             "read_fails",
@@ -289,7 +289,7 @@ pub(super) const FAULTS: Section = Section {
 pub(super) const PAUSE: Section = Section {
     name: "pause",
     occurs: Occurs::Once,
-    meaning: "When the time of a run stands still, so that what waits for a contact is where it is to wait; on a testbed only.",
+    meaning: "Pause of the time of a run, until the load that waits for a contact is where it is to wait; on a testbed only.",
     groups: &[&[
         with_default("at", Kind::Duration, "\"0\"", "At which time of the run."),
         required(
@@ -305,7 +305,7 @@ pub(super) const PAUSE: Section = Section {
 pub(super) const STOP: Section = Section {
     name: "stop",
     occurs: Occurs::Once,
-    meaning: "When to stop, and what is expected then.",
+    meaning: "End of a run, and what is expected at it.",
     groups: &[&[
         required("at", Kind::Duration, "\"8d\"", "After so long."),
         with_default(
@@ -324,7 +324,7 @@ pub(super) const STOP: Section = Section {
             "may_refuse",
             Kind::Boolean,
             "false",
-            "It is no fault of a run when a node refuses a payload; on a testbed only.",
+            "A payload that a node refuses does not fail the run; on a testbed only.",
         ),
         with_default(
             "expects_all",

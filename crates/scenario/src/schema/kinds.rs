@@ -16,7 +16,7 @@ pub(super) const START: Key = with_default(
     "start",
     Kind::Duration,
     "\"0\"",
-    "When it begins, from the start of the run.",
+    "Its beginning, from the start of the run.",
 );
 
 /// Keys of a node.
@@ -73,7 +73,7 @@ pub(super) const NODE_KEYS: &[Key] = &[
         "custody_delay",
         Kind::Duration,
         "\"15s\"",
-        "How long a custody signal waits for other bundles to tell of.",
+        "Time for which a custody signal waits for others, to travel with them.",
     ),
     with_default(
         "custody_retry",
@@ -92,33 +92,33 @@ pub(super) const NODE_KEYS: &[Key] = &[
         "flush",
         Kind::Duration,
         "\"5ms\"",
-        "How long its disk takes for a flush.",
+        "Duration of a flush of its disk.",
     ),
     with_default(
         "read",
         Kind::Duration,
         "\"0\"",
-        "How long its disk takes for a read that memory does not have; 0: memory has all.",
+        "Duration of a read of its disk, of octets that memory does not have; 0: memory has all.",
     ),
     with_default(
         "clock",
         Kind::Choice(&["known", "none"]),
         "\"known\"",
-        "What it knows of the time; \"none\": nothing but how long it has been running (RFC 9171 4.2.7).",
+        "Its knowledge of the time; \"none\": only the time since its start (RFC 9171 4.2.7).",
     ),
     key(
         "clock_offset",
         Kind::Offset,
         Absent::Means("its clock is right"),
         "\"-3s\"",
-        "How far its clock is ahead of the true time.",
+        "Time by which its clock is ahead of the true time.",
     ),
     key(
         "clock_drift_ppm",
         Kind::Integer(-100_000, 100_000),
         Absent::Means("its clock is right"),
         "80",
-        "How much too fast its clock runs, parts in a million.",
+        "Excess rate of its clock, parts in a million.",
     ),
 ];
 
@@ -185,14 +185,14 @@ pub(super) const RATE: Key = required(
     "rate",
     Kind::Rate,
     "\"1Mbit\"",
-    "How fast octets leave, in each direction, bits a second.",
+    "Rate in each direction, bits a second.",
 );
 
 pub(super) const DELAY: Key = with_default(
     "delay",
     Kind::TextOrList,
     "\"0\"",
-    "How long octets are on their way; as a list how long from when on, changing evenly between: [\"0 4min\", \"390d 22min\"].",
+    "Delay of octets on their way; as a list, the delay from each time on, changing evenly between: [\"0 4min\", \"390d 22min\"].",
 );
 
 /// Keys of a link, beside its rate and delay.
@@ -201,37 +201,37 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "loss",
         Kind::Part,
         "0",
-        "The fraction of packets that are lost. Sessions run over streams of octets: what is lost comes again later, and all behind it waits. Over UDP it never comes.",
+        "The fraction of packets that are lost. Sessions run over streams of octets: what is lost comes again later, and all behind it waits. Over UDP it never comes, and over LTP the nodes see to it.",
     ),
     with_default(
         "loss_burst",
         Kind::Integer(1, 1_000_000),
         "1",
-        "How many packets in a row are lost, in the mean (the model of Gilbert and Elliott); 1: each by itself.",
+        "Mean number of packets lost in a row (Gilbert-Elliott model); 1: each by itself.",
     ),
     with_default(
         "jitter",
         Kind::Duration,
         "\"0\"",
-        "How much later than by the delay octets may arrive; all between is as likely, and none overtake others.",
+        "Time by which octets may be later than the delay; every value up to it is as likely, and none overtake others.",
     ),
     with_default(
         "duplicate",
         Kind::Part,
         "0",
-        "The fraction of packets that arrive twice; on a testbed, and over UDP, only.",
+        "The fraction of packets that arrive twice; on a testbed, and over UDP and LTP, only.",
     ),
     with_default(
         "reorder",
         Kind::Part,
         "0",
-        "The fraction of packets that are held up, so that later ones overtake them; on a testbed, and over UDP, only.",
+        "The fraction of packets that are held up, so that later ones overtake them; on a testbed, and over UDP and LTP, only.",
     ),
     with_default(
         "reorder_by",
         Kind::Duration,
         "\"10ms\"",
-        "How long they are held up, beside delay and jitter; on a testbed, and over UDP, only.",
+        "Time by which they are delayed, beside delay and jitter; on a testbed, and over UDP and LTP, only.",
     ),
     key(
         "queue",
@@ -244,13 +244,13 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "by",
         Kind::Choice(&["auto", "emulator", "tbf", "netem", "veth"]),
         "\"auto\"",
-        "What makes the link on a testbed; \"auto\": tbf for a link of 20Mbit and more that has nothing but a rate and no contact shorter than 500ms, else the emulator.",
+        "Maker of the link on a testbed; \"auto\": tbf for a link of 20Mbit and more that has nothing but a rate and no contact shorter than 500ms, else the emulator.",
     ),
     with_default(
         "at_end",
         Kind::Choice(&["reset", "silence"]),
         "\"reset\"",
-        "What becomes of connections when a contact ends: both sides are told, or nobody is and they go on with the next.",
+        "Fate of connections when a contact ends: reset at both sides, or silent until the next contact.",
     ),
     with_default(
         "retry",
@@ -266,27 +266,39 @@ pub(super) const LINK_KEYS: &[Key] = &[
     ),
     with_default(
         "protocol",
-        Kind::Choice(Protocol::DIRECT),
+        Kind::Choice(Protocol::OF_SCENARIOS),
         "\"tcpcl\"",
-        "What the dialling node speaks: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it; or \"udp\": both send datagrams (RFC 7122), of which none is acknowledged; or \"stcp\", \"stcp-draft\" or \"mtcp\": both dial, and send bundles one after the other over TCP (docs/stcp.md), of which none is acknowledged.",
+        "Protocol of the dialling node: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it; or \"udp\": both send datagrams (RFC 7122), of which none is acknowledged; or \"ltp\": both send blocks of LTP (RFC 5326) in datagrams, of which the red part is acknowledged (docs/ltp.md); or \"stcp\", \"stcp-draft\" or \"mtcp\": both dial, and send bundles one after the other over TCP (docs/stcp.md), of which none is acknowledged.",
     ),
     with_default(
         "mtu",
         Kind::Size,
         "\"1232B\"",
-        "Largest datagram of a link over UDP, octets of UDP payload, 128 to 65507; on a testbed no more than 1472.",
+        "Largest datagram of a link over UDP or LTP, octets of UDP payload, 128 to 65507; on a testbed no more than 1472.",
     ),
     with_default(
         "send_rate",
         Kind::Rate,
         "\"10Mbit\"",
-        "How fast each node sends over UDP at most, bits of UDP payload a second; what the link does not carry waits in the socket. On a testbed a node sends no faster than a link that keeps a rate carries datagrams of `mtu` octets.",
+        "Greatest rate at which each node sends over UDP or LTP, bits of UDP payload a second; what the link does not carry waits in the socket. Over LTP, and on a testbed, a node sends no faster than a link that keeps a rate carries datagrams of `mtu` octets.",
     ),
     with_default(
         "on_sent",
         Kind::Choice(OnSent::NAMES),
         "\"forget\"",
-        "What becomes of a bundle that has left over UDP, STCP or MTCP: it is removed; or held until it expires, for another link that comes up.",
+        "Fate of a bundle that has left over UDP, STCP or MTCP, or over LTP with a green part: it is removed, or held until it expires, for another link that comes up.",
+    ),
+    with_default(
+        "red",
+        Kind::Text,
+        "\"all\"",
+        "Over LTP, the part of each block that is acknowledged, and sent again where it is lost: \"all\", \"none\", or octets from its start, as in \"10kB\". The light time is the link's delay.",
+    ),
+    with_default(
+        "aggregate",
+        Kind::Boolean,
+        "true",
+        "Over LTP, whether small bundles that wait leave as one block, where all of it is red.",
     ),
     with_default(
         "bundle_versions",

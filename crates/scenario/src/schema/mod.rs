@@ -3,6 +3,7 @@
 mod generated;
 mod happening;
 mod kinds;
+mod moving;
 mod study;
 mod written;
 
@@ -24,6 +25,8 @@ pub const SECTIONS: &[Section] = &[
     generated::STAR,
     generated::GRID,
     generated::FIELD,
+    moving::RADIO,
+    moving::GROUP,
     generated::BUS,
     generated::MISSION,
     written::LINK,
@@ -32,6 +35,7 @@ pub const SECTIONS: &[Section] = &[
     written::ROUTE,
     written::ROUTING,
     happening::TRAFFIC,
+    moving::MESSAGES,
     happening::CRASH,
     happening::CLOCK_STEP,
     happening::FAULTS,

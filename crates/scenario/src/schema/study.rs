@@ -10,12 +10,7 @@ pub(super) const PROGRAM: Section = Section {
     occurs: Occurs::Many,
     meaning: "A program that runs on a node; on a testbed only.",
     groups: &[&[
-        required(
-            "name",
-            Kind::Text,
-            "\"load\"",
-            "What it is called in this file.",
-        ),
+        required("name", Kind::Text, "\"load\"", "Its name in this file."),
         required("node", Kind::Text, "\"east\"", "Where it runs."),
         required(
             "run",
@@ -29,7 +24,7 @@ pub(super) const PROGRAM: Section = Section {
             Kind::Duration,
             Absent::Means("at the end of the run"),
             "\"5min\"",
-            "When it is told to end, from the start of the run.",
+            "Time at which it is told to end, from the start of the run.",
         ),
         key(
             "environment",
@@ -97,7 +92,7 @@ pub(super) const RUNS: Section = Section {
             "repeats",
             Kind::Integer(1, 1_000_000),
             "1",
-            "How often, each time with the next seed.",
+            "Number of repeats, each with the next seed.",
         ),
         with_default(
             "order",
@@ -112,7 +107,7 @@ pub(super) const RUNS: Section = Section {
 pub(super) const FULL: Section = Section {
     name: "full",
     occurs: Occurs::Loose,
-    meaning: "What --full sets, each key a path as --set takes it: \"runs.repeats\" = 30, \"sweep.traffic.size\" = [\"2kB\", \"4kB\"].",
+    meaning: "Values that --full sets; each key is a path as --set takes it: \"runs.repeats\" = 30, \"sweep.traffic.size\" = [\"2kB\", \"4kB\"].",
     groups: &[],
 };
 
@@ -120,7 +115,7 @@ pub(super) const FULL: Section = Section {
 pub(super) const ENERGY: Section = Section {
     name: "energy",
     occurs: Occurs::Once,
-    meaning: "What the network takes, for the report: joules for a megabyte delivered. Links are those that come and go; where none does, all are.",
+    meaning: "Energy that the network takes, for the report: joules for a megabyte delivered. Links are those that come and go; where none does, all are.",
     groups: &[&[
         with_default(
             "processor",
@@ -153,14 +148,14 @@ pub(super) const ENERGY: Section = Section {
 pub(super) const REPORT: Section = Section {
     name: "report",
     occurs: Occurs::Once,
-    meaning: "What the report of many runs shows.",
+    meaning: "Contents of the report of many runs.",
     groups: &[&[
         text("title", "\"Drive-by\"", "Its title."),
         text("question", "\"How much fits?\"", "What it is to answer."),
         text(
             "found",
             "\"24 times as much at 50 kB.\"",
-            "What others found, in a sentence.",
+            "Finding of others, in a sentence.",
         ),
         text(
             "hypothesis",
@@ -170,7 +165,7 @@ pub(super) const REPORT: Section = Section {
         text(
             "expects",
             "\"level\"",
-            "How y is expected to go with x: \"rises\" or \"falls\" by a tenth and more from the first point to the last, or \"level\": is the same at all points within a margin. A verdict takes five runs of each point.",
+            "Expected course of y with x: \"rises\" or \"falls\" by a tenth and more from the first point to the last, or \"level\": is the same at all points within a margin. A verdict takes five runs of each point.",
         ),
         text(
             "expects_from",

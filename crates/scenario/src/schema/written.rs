@@ -19,19 +19,19 @@ pub(super) const TOP: Section = Section {
             Kind::Text,
             Absent::Means("the file's name"),
             "\"Village bus\"",
-            "For people.",
+            "Name for people.",
         ),
         with_default(
             "seed",
             Kind::Integer(0, i64::MAX),
             "1",
-            "From which everything is drawn that is left to chance.",
+            "Seed of everything that is left to chance.",
         ),
         with_default(
             "every_seed",
             Kind::Boolean,
             "false",
-            "What generators draw is drawn anew for each seed of a run; otherwise it follows from the file's, and all runs share one network.",
+            "Generators draw a new network for each seed of a run; otherwise the network follows from the seed of the file, and all runs share it.",
         ),
         with_default(
             "fidelity",
@@ -56,12 +56,7 @@ pub(super) const NODE: Section = Section {
     meaning: "A node.",
     groups: &[
         &[
-            required(
-                "name",
-                Kind::Text,
-                "\"east\"",
-                "What it is called in this file.",
-            ),
+            required("name", Kind::Text, "\"east\"", "Its name in this file."),
             key(
                 "number",
                 Kind::Integer(1, NODE_NUMBER_MAX),
@@ -100,7 +95,7 @@ pub(super) const LINK: Section = Section {
                 Kind::Text,
                 Absent::Means("FIRST-SECOND"),
                 "\"wire\"",
-                "What it is called in this file.",
+                "Its name in this file.",
             ),
             key(
                 "over",
@@ -147,7 +142,7 @@ pub(super) const ROUTE: Section = Section {
 pub(super) const ROUTING: Section = Section {
     name: "routing",
     occurs: Occurs::Many,
-    meaning: "Who decides which neighbours of a node get a bundle; without it, routes do.",
+    meaning: "Router, which decides which neighbours of a node get a bundle; without it, routes do.",
     groups: &[&[
         WHOSE,
         key(
@@ -181,7 +176,7 @@ pub(super) const ROUTING: Section = Section {
             "drop",
             Kind::Choice(DropPolicy::NAMES),
             "\"none\"",
-            "Which copies of others' bundles a full store deletes, so that others find room; none: it refuses (docs/routing.md).",
+            "Which copies a full store deletes, so that others find room: of others' bundles, or of all; none: it refuses (docs/routing.md).",
         ),
     ]],
 };
@@ -190,7 +185,7 @@ pub(super) const ROUTING: Section = Section {
 pub(super) const CONTACT: Section = Section {
     name: "contact",
     occurs: Occurs::Many,
-    meaning: "When a link can be used; it has a 'for' or an 'end'.",
+    meaning: "Time in which a link can be used; it has a 'for' or an 'end'.",
     groups: &[&[
         required("link", Kind::Text, "\"east-west\"", "The link."),
         START,
@@ -199,14 +194,14 @@ pub(super) const CONTACT: Section = Section {
             Kind::Duration,
             Absent::Means("until 'end'"),
             "\"5min\"",
-            "How long it lasts.",
+            "Its length.",
         ),
         key(
             "end",
             Kind::Duration,
             Absent::Means("as long as 'for'"),
             "\"1h\"",
-            "When it ends.",
+            "Its end.",
         ),
         key(
             "every",
@@ -236,7 +231,7 @@ pub(super) const CONTACT_PLAN: Section = Section {
                 Kind::Choice(FORMATS),
                 Absent::Means("what the file looks like"),
                 "\"ion\"",
-                "ION's 'a contact' and 'a range' lines, HDTN's JSON, or The ONE's CONN lines.",
+                "ION's 'a contact' and 'a range' lines, HDTN's JSON, The ONE's CONN lines, or a table of two nodes, a beginning and an end in seconds (iMotes at CRAWDAD).",
             ),
             key(
                 "rate",

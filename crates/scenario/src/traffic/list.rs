@@ -75,8 +75,9 @@ fn parse_line(line: &str) -> Result<Listed, String> {
     let (Some(at), Some(octets), None) = (words.next(), words.next(), words.next()) else {
         return Err(format!("'{line}' is not a time and a size"));
     };
-    let at = parse_duration(at).map_err(|error| format!("'{at}' is no time: {error}"))?;
-    let octets = parse_size(octets).map_err(|error| format!("'{octets}' is no size: {error}"))?;
+    let at = parse_duration(at).map_err(|error| format!("'{at}' is not a time: {error}"))?;
+    let octets =
+        parse_size(octets).map_err(|error| format!("'{octets}' is not a size: {error}"))?;
     if octets < Size::MIN {
         return Err(format!("a payload has at least {} octets", Size::MIN));
     }
@@ -105,10 +106,10 @@ mod tests {
         for (text, line, said) in [
             ("", 1, "nothing is listed"),
             ("# none\n", 1, "nothing is listed"),
-            ("1s 2kB\n5s kB\n", 2, "is no size"),
+            ("1s 2kB\n5s kB\n", 2, "is not a size"),
             ("1s\n", 1, "'1s' is not a time and a size"),
             ("1s 2kB 3\n", 1, "is not a time and a size"),
-            ("soon 2kB\n", 1, "'soon' is no time"),
+            ("soon 2kB\n", 1, "'soon' is not a time"),
             ("\n2s 2kB\n1s 2kB\n", 3, "earlier than the line before"),
             ("1s 15\n", 1, "at least 16 octets"),
         ] {

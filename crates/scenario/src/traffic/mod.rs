@@ -1,6 +1,7 @@
-//! `[[traffic]]`: who sends what to whom, by rules or by a [`list`], and the [`Schedule`] that comes of it.
+//! `[[traffic]]`: who sends what to whom, by rules or by a [`list`], [`messages`] among many nodes, and the [`Schedule`] that comes of it.
 
 mod list;
+mod messages;
 mod schedule;
 
 pub use schedule::{Due, Schedule};
@@ -23,7 +24,7 @@ const PURPOSE: u64 = Entropy::OURS;
 pub(crate) fn read(
     document: &Document<'_>,
     network: &Network,
-    seed: u64,
+    (seed, end): (u64, Duration),
 ) -> Result<Vec<Traffic>, FileError> {
     let mut traffic = Vec::new();
     let mut neighbours = Vec::new();
@@ -71,6 +72,7 @@ pub(crate) fn read(
             });
         }
     }
+    messages::read(document, network, (seed, end), &mut traffic)?;
     Ok(traffic)
 }
 
@@ -187,7 +189,7 @@ fn read_reports(entries: &Entries) -> u64 {
 }
 
 /// Keys that say something of bundles of version 6 only.
-const OLDER_KEYS: &[&str] = &["custody", "class"];
+const OLDER_KEYS: &[&str] = &["custody"];
 
 /// The version of a section's bundles, and what they ask for in it.
 fn read_service(
@@ -195,6 +197,11 @@ fn read_service(
     entries: &Entries,
     lifetime: Duration,
 ) -> Result<Service, FileError> {
+    let class = match entries.text("class") {
+        Some("bulk") => Priority::Bulk,
+        Some("expedited") => Priority::Expedited,
+        _ => Priority::Normal,
+    };
     if entries.count("version") != Some(6) {
         return match OLDER_KEYS.iter().find(|key| entries.has(key)) {
             Some(key) => {
@@ -202,7 +209,7 @@ fn read_service(
                 let error = document.fault(entries.line_of(key), what);
                 Err(error.with_hint("version = 6"))
             }
-            None => Ok(Service::Newest),
+            None => Ok(Service::Newest { class }),
         };
     }
     if lifetime.subsec_nanos() > 0 {
@@ -211,11 +218,7 @@ fn read_service(
     }
     Ok(Service::Older {
         custody: entries.is_true("custody"),
-        class: match entries.text("class") {
-            Some("bulk") => Priority::Bulk,
-            Some("expedited") => Priority::Expedited,
-            _ => Priority::Normal,
-        },
+        class,
     })
 }
 

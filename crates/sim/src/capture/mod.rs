@@ -14,6 +14,7 @@ use std::net::Ipv6Addr;
 
 use dhow_bundle::Instant;
 use dhow_scenario::Scenario;
+use dhow_scenario::scenario::Protocol;
 
 use crate::clock::EPOCH;
 use crate::queue::{MachineIndex, Side};
@@ -21,6 +22,9 @@ use packet::{ACK, FIN, PUSH, Packet, RESET, SYN};
 
 /// The port that a node listens at (RFC 9174 8.1).
 const LISTENER_PORT: u16 = 4556;
+
+/// The port of LTP (RFC 5326 10.1).
+const LTP_PORT: u16 = 1113;
 
 /// Ports of dialling sides: so many from the first on, then again.
 const FIRST_PORT: u16 = 10_000;
@@ -257,17 +261,17 @@ impl Capture {
         self.write(at, conversation.road, &packet);
     }
 
-    /// A datagram arrives, from and at these machines.
+    /// A datagram of a protocol arrives, from and at these machines.
     pub fn datagram(
         &mut self,
         at: Instant,
         road: u32,
-        (from, to): (MachineIndex, MachineIndex),
+        (protocol, from, to): (Protocol, MachineIndex, MachineIndex),
         octets: &[u8],
     ) {
         if self.ended.is_none() {
             let ends = (self.address(from), self.address(to));
-            let packet = packet::datagram(ends, LISTENER_PORT, octets);
+            let packet = packet::datagram(ends, port(protocol), octets);
             self.write(at, road, &packet);
         }
     }
@@ -297,5 +301,13 @@ impl Capture {
             return;
         }
         self.length += added;
+    }
+}
+
+/// The port that datagrams of a protocol come from and go to.
+const fn port(protocol: Protocol) -> u16 {
+    match protocol {
+        Protocol::Ltp(_) => LTP_PORT,
+        _ => LISTENER_PORT,
     }
 }

@@ -59,7 +59,10 @@ impl World {
             return;
         };
         if let Some(it) = self.roads.get(road_at(road)) {
-            let ends = (it.machine(from), it.machine(from.other()));
+            let Some(air) = &it.air else {
+                return;
+            };
+            let ends = (air.protocol(), it.machine(from), it.machine(from.other()));
             capture.datagram(self.now, road, ends, octets);
         }
     }

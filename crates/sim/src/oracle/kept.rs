@@ -105,6 +105,15 @@ pub enum Hit {
     Record,
 }
 
+/// When the room of a bundle that a store was asked to delete is there for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Once the store has deleted it.
+    OnceDeleted,
+    /// At once: the store deletes it before it is given others.
+    AtOnce,
+}
+
 /// Whether a node has given octets of a bundle on: a neighbour has acknowledged them, or they have left over a link that promises nothing.
 pub type Given<'a> = &'a dyn Fn(BundleName, FragmentRange) -> bool;
 
@@ -139,14 +148,12 @@ impl Kept {
         Self { machines: all }
     }
 
-    /// A node gives its store octets; how many it has then been given and not been asked to delete.
-    pub fn handle_append(&mut self, at: MachineIndex, key: BundleKey, octets: u64) -> u64 {
-        let Some(holding) = self.machines.get_mut(at.at()) else {
-            return 0;
-        };
-        *holding.given.entry(key).or_default() += octets;
-        holding.given_octets += octets;
-        holding.given_octets
+    /// A node gives its store octets.
+    pub fn handle_append(&mut self, at: MachineIndex, key: BundleKey, octets: u64) {
+        if let Some(holding) = self.machines.get_mut(at.at()) {
+            *holding.given.entry(key).or_default() += octets;
+            holding.given_octets += octets;
+        }
     }
 
     /// The facts about the bundles that a store has said to be durable and was not asked to delete.
@@ -173,11 +180,20 @@ impl Kept {
         facts.map(|(key, fact)| (*key, fact))
     }
 
-    /// Octets that a store was given and not asked to delete.
+    /// Octets that a store was given and has not deleted; those that it was asked to delete are not among them where their room is given away at once.
     #[must_use]
-    pub fn given_octets(&self, at: MachineIndex) -> u64 {
-        let holding = self.machines.get(at.at());
-        holding.map_or(0, |holding| holding.given_octets)
+    pub fn given_octets(&self, at: MachineIndex, room: Room) -> u64 {
+        let Some(holding) = self.machines.get(at.at()) else {
+            return 0;
+        };
+        let going = || {
+            let octets = holding.deleting.iter();
+            octets.filter_map(|key| holding.given.get(key)).sum()
+        };
+        holding.given_octets.saturating_sub(match room {
+            Room::OnceDeleted => 0,
+            Room::AtOnce => going(),
+        })
     }
 
     /// Octets of the bundles that a store has, those in common once; `None` while something comes or goes.

@@ -6,13 +6,17 @@
 mod arrives;
 mod custody;
 mod kept;
+mod ltp;
 mod noted;
 mod once;
 mod onlooker;
+mod pace;
+mod precedence;
 mod referee;
 mod spread;
 mod unaltered;
 mod voyage;
+mod watch;
 mod within;
 mod witness;
 
@@ -22,13 +26,16 @@ use crate::queue::MachineIndex;
 
 pub use arrives::overdue;
 pub use custody::{Custodies, Told};
-pub use kept::{Fact, Given, Hit, Kept, Losses, Lost};
+pub use kept::{Fact, Given, Hit, Kept, Losses, Lost, Room};
+pub use ltp::Observer;
 pub use once::redelivered;
 pub use onlooker::Onlooker;
+pub use precedence::{Precedence, Waiting};
 pub use referee::{Blocked, Foul, Referee, Seen};
 pub use spread::{Rule, Spreads};
 pub use unaltered::altered;
 pub use voyage::{Moment, Parcel, Sending, Voyages, Wrong};
+pub use watch::Watch;
 pub use within::{beyond, crowded, overfull};
 pub use witness::Witness;
 

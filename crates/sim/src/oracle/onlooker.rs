@@ -91,7 +91,7 @@ impl Onlooker {
             .take(framing, octets, Keep::All, &mut |step| match step {
                 Step::Read(Ok(parcel)) => seen.push(Seen::Said(parcel)),
                 Step::Read(Err(what)) => seen.push(Seen::Nonsense(what)),
-                Step::End(None, ..) => wrong = Some("sends what is no bundle"),
+                Step::End(None, ..) => wrong = Some("sends what is not a bundle"),
                 Step::End(Some(parcel), octets, length) => {
                     if parcel.octets() != length {
                         wrong = Some("sends a length that is not the bundle's");

@@ -12,18 +12,11 @@ use dhow_bundle::Instant;
 use dhow_scenario::scenario::UdpPolicy;
 
 use super::Seen;
+use super::pace::Pace;
 use super::voyage::Parcel;
 
 /// The time since its last segment for which a transfer is waited for, and for which it is known when it is over.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Octets that may leave at once after a rest: the largest datagram.
-const BURST_OCTETS: u64 = 65_507;
-
-/// A node's clock may run faster by one part of so many.
-const DRIFT_PART: u128 = 100;
-
-const NANOS_PER_S: u128 = 1_000_000_000;
 
 /// The first octet of a bundle of version 7 (RFC 9171 4.1), and of version 6 (RFC 5050 4.5.1).
 const BUNDLES: [u8; 2] = [0x9f, 0x06];
@@ -34,10 +27,7 @@ const TRANSFER: [u8; 2] = [0xa1, 0x02];
 /// The transfers at one end of a conversation by datagrams.
 #[derive(Debug)]
 pub struct Witness {
-    udp: UdpPolicy,
-    /// Billionths of octets that may leave now, and since when that is so.
-    allowed: u128,
-    since: Instant,
+    pace: Pace,
     /// Transfers in segments, by their IDs.
     said: BTreeMap<u64, Transfer>,
     heard: BTreeMap<u64, Transfer>,
@@ -98,9 +88,7 @@ impl Witness {
     #[must_use]
     pub fn new(udp: UdpPolicy, now: Instant) -> Self {
         Self {
-            udp,
-            allowed: u128::from(BURST_OCTETS) * NANOS_PER_S,
-            since: now,
+            pace: Pace::new(udp.mtu_octets, udp.octets_per_s, now),
             said: BTreeMap::new(),
             heard: BTreeMap::new(),
         }
@@ -111,19 +99,7 @@ impl Witness {
     /// # Errors
     /// It is too large, or comes too soon.
     pub fn handle_given(&mut self, octets: u64, now: Instant) -> Result<(), String> {
-        if octets > self.udp.mtu_octets {
-            return Err(format!(
-                "sends a datagram of {octets} octets, and 'mtu' is {}",
-                self.udp.mtu_octets
-            ));
-        }
-        let most = u128::from(BURST_OCTETS) * NANOS_PER_S;
-        let more = now.since(self.since).as_nanos() * u128::from(self.udp.octets_per_s);
-        self.since = now;
-        self.allowed = (self.allowed + more + more / DRIFT_PART).min(most + most / DRIFT_PART);
-        let left = (self.allowed).checked_sub(u128::from(octets) * NANOS_PER_S);
-        self.allowed = left.ok_or("sends more than 'send_rate' allows")?;
-        Ok(())
+        self.pace.handle_given(octets, now)
     }
 
     /// A datagram has left the socket.

@@ -73,6 +73,7 @@ pub fn bundle(number: u32, length: usize) -> StoredBundle {
         total_adu_octets: 0,
         previous: number.is_multiple_of(2).then_some(EndpointId::Null),
         reads_aggregated_reports: false,
+        priority: dhow_bundle::Priority::Normal,
         note: Bytes::new(),
     }
 }

@@ -38,7 +38,7 @@ pub fn receive(
     let text = format!("ipn:{number}.{RECEIVER_SERVICE}");
     let endpoint = text.parse();
     let endpoint =
-        endpoint.map_err(|error| LabError::new(format!("'{text}' is no endpoint: {error}")))?;
+        endpoint.map_err(|error| LabError::new(format!("'{text}' is not an endpoint: {error}")))?;
     let registration = Registration::new(endpoint)
         .with_secret("lab")
         .with_window(WINDOW);

@@ -169,12 +169,13 @@ impl<'a> Work<'a> {
         let endpoint = |number: u32, service: usize| {
             let text = format!("ipn:{number}.{service}");
             let parsed: Result<EndpointId, _> = text.parse();
-            parsed.map_err(|error| LabError::new(format!("'{text}' is no endpoint: {error}")))
+            parsed.map_err(|error| LabError::new(format!("'{text}' is not an endpoint: {error}")))
         };
         let receiver = usize::try_from(RECEIVER_SERVICE).unwrap_or(1);
         let mut head = SendHead::to(endpoint(to, receiver)?)
             .with_lifetime(task.traffic.lifetime)
-            .with_version(task.traffic.version());
+            .with_version(task.traffic.version())
+            .with_priority(task.traffic.class().into());
         if task.traffic.flags() > 0 {
             head = head.with_flags(task.traffic.flags());
         }

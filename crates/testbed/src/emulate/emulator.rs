@@ -7,7 +7,7 @@ use std::time::{Duration, Instant as SystemInstant};
 
 use dhow_bundle::Instant;
 use dhow_channel::channel::Contact;
-use dhow_channel::{Channel, Counters, Profile, RateTrace};
+use dhow_channel::{Channel, Counters, Delay, Profile, RateTrace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -112,6 +112,15 @@ impl Emulator {
     pub fn with_trace(mut self, trace: RateTrace, start: TraceStart) -> Self {
         self.rightward = self.rightward.with_trace(trace.clone());
         self.leftward = self.leftward.with_trace(trace);
+        self.trace_start = Some(start);
+        self
+    }
+
+    /// With a delay that changes in time, which begins as a trace does.
+    #[must_use]
+    pub fn with_delay(mut self, delay: Delay, start: TraceStart) -> Self {
+        self.rightward = self.rightward.with_delay(delay.clone());
+        self.leftward = self.leftward.with_delay(delay);
         self.trace_start = Some(start);
         self
     }

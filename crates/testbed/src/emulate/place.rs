@@ -14,16 +14,16 @@ pub enum PlaceError {
     #[error("'{0}' is not NAMESPACE:INTERFACE/ADDRESS/PREFIX, such as east:dtn0/10.9.0.1/30")]
     Shape(String),
     /// No name of an interface.
-    #[error("'{0}' is no name of an interface: 1 to 15 octets without '/', ':' and spaces")]
+    #[error("'{0}' is not an interface name: 1 to 15 octets without '/', ':' and spaces")]
     Interface(String),
     /// No name of a namespace.
-    #[error("'{0}' is no name of a network namespace")]
+    #[error("'{0}' is not a valid name of a network namespace")]
     Namespace(String),
     /// No address.
-    #[error("'{0}' is no IP address")]
+    #[error("'{0}' is not an IP address")]
     Address(String),
     /// No length of a prefix for that address.
-    #[error("'{0}' is no length of a prefix of that address")]
+    #[error("'{0}' is not a prefix length of that address")]
     Prefix(String),
 }
 

@@ -8,12 +8,13 @@ use dhow_bundle::protocol::Transport;
 use dhow_bundle::{BundleFlags, Version};
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{
-    Clock, Custody, Framing, HostKind, Link, Node, Protocol, StcpPolicy, UdpPolicy,
+    Clock, Custody, Framing, HostKind, Link, Node, Protocol, StcpPolicy,
 };
 
+use super::datagrams::{DATAGRAM_KEYS_ALONE, LTP_KEYS, UDP_KEYS, contacts, over_ltp, over_udp};
 use super::route::{Routes, routes};
 use crate::failure::LabError;
-use crate::place::{LINK_MTU_OCTETS, Layout, Made};
+use crate::place::Layout;
 use crate::toml_text::quoted;
 
 /// A segment of a store as the simulator has it by itself: a node on a disk chooses better.
@@ -32,30 +33,8 @@ const PROBED_MAX: Duration = Duration::from_millis(500);
 /// First wait before dialling again, as nodes have it.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 
-/// Octets of the headers of IPv4 and UDP, and of Ethernet, which the kernel's queues count.
-const UDP_HEADERS_OCTETS: u64 = 28;
-const ETHERNET_OCTETS: u64 = 14;
-
 /// The names by which settings know the listeners of other protocols than TCPCL, `listen.udp.KEY`: those of the protocols.
-const NAMED_LISTENERS: &[&str] = &["udp", "stcp", "stcp-draft", "mtcp"];
-
-/// Keys that links and listeners over UDP have (docs/udpcl.md), and those that only they have: a setting of all links is of those that know it.
-const UDP_KEYS: &[&str] = &[
-    "accept_relayed",
-    "accept_sources",
-    "age_dialect",
-    "bundle_versions",
-    "enabled",
-    "fragment",
-    "mtu",
-    "on_sent",
-    "order",
-    "rate",
-    "reading",
-    "relay",
-    "strip_checksum",
-];
-const UDP_KEYS_ALONE: &[&str] = &["mtu", "rate", "on_sent"];
+const NAMED_LISTENERS: &[&str] = &["udp", "ltp", "stcp", "stcp-draft", "mtcp"];
 
 /// Keys that links, and those that listeners of STCP and MTCP have (docs/stcp.md).
 const ONE_WAY_LINK_KEYS: &[&str] = &[
@@ -82,6 +61,7 @@ const ONE_WAY_LISTENER_KEYS: &[&str] = &[
     "accept_sources",
     "answer_timeout",
     "connections_per_address",
+    "highest_priority",
     "idle_timeout",
     "reading",
     "relay",
@@ -95,7 +75,7 @@ const PORTS_BETWEEN: u16 = 10_000;
 
 /// A table of a file, and its keys with their values as TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Table {
+pub(super) struct Table {
     section: &'static str,
     is_list: bool,
     keys: Vec<(String, String)>,
@@ -171,7 +151,7 @@ fn tables(
         let mine = way.into_iter().find(|(_, here, ..)| *here == at);
         mine.map(|(own, _, other, there)| (own, other, there))
     };
-    let mut listens = false;
+    let (mut listens, mut hears_blocks) = (false, false);
     let mut framings = BTreeSet::new();
     for (link, place) in scenario.links.iter().zip(&layout.links) {
         let Some((own, other, there)) = others(link) else {
@@ -210,6 +190,20 @@ fn tables(
                 }
                 let table = table.with("peer", id(peer));
                 tables.push(over_udp(table, udp, link, &place.made));
+            }
+            // The peers of all links are heard at one listener, from which these links send.
+            Protocol::Ltp(ltp) => {
+                if !std::mem::replace(&mut hears_blocks, true) {
+                    let address = quoted(&format!("0.0.0.0:{}", port(at) + offset));
+                    let listener = Table::many("listen").with("protocol", quoted("ltp"));
+                    tables.push(listener.with("address", address));
+                }
+                if node.clock != Clock::None {
+                    let ids = [node, peer].map(|node| format!("ipn:{}.0", node.number));
+                    tables.extend(contacts(link, [&ids[0], &ids[1]]));
+                }
+                let table = table.with("peer", id(peer));
+                tables.push(over_ltp(table, ltp, link, &place.made));
             }
             _ if own == 0 => tables.push(over_tcp(table, node, link)),
             _ => {}
@@ -322,26 +316,9 @@ const fn port_offset(protocol: Protocol) -> u16 {
             Framing::StcpDraft => 2 * PORTS_BETWEEN,
             Framing::Mtcp => 3 * PORTS_BETWEEN,
         },
+        Protocol::Ltp(_) => 4 * PORTS_BETWEEN,
         _ => 0,
     }
-}
-
-/// A link over UDP. A node leaves to one that keeps a rate no more than it carries: in virtual time the rest waits in the socket, here it would be dropped.
-fn over_udp(table: Table, udp: UdpPolicy, link: &Link, made: &Made) -> Table {
-    let mtu = udp.mtu_octets.min(LINK_MTU_OCTETS - UDP_HEADERS_OCTETS);
-    let packet = mtu + UDP_HEADERS_OCTETS + ETHERNET_OCTETS;
-    let rate = u128::from(link.rate.octets_per_s()) * u128::from(mtu);
-    let carried = match made {
-        Made::Veth => u64::MAX,
-        _ => u64::try_from(rate / u128::from(packet)).unwrap_or(u64::MAX),
-    };
-    let bits = u128::from(udp.octets_per_s.min(carried).max(1)) * 8;
-    let on_sent = udp.on_sent.name();
-    table
-        .with("protocol", quoted(link.protocol.name()))
-        .with("mtu", udp.mtu_octets.to_string())
-        .with("rate", quoted(&format!("{bits}bit")))
-        .with("on_sent", quoted(on_sent))
 }
 
 /// The versions that the links of TCPCL are held to which a node answers.
@@ -408,7 +385,7 @@ impl Table {
         }
     }
 
-    const fn many(section: &'static str) -> Self {
+    pub(super) const fn many(section: &'static str) -> Self {
         Self {
             section,
             is_list: true,
@@ -416,7 +393,7 @@ impl Table {
         }
     }
 
-    fn with(mut self, key: &str, value: String) -> Self {
+    pub(super) fn with(mut self, key: &str, value: String) -> Self {
         self.put(key, value);
         self
     }
@@ -453,9 +430,11 @@ impl Table {
     fn may_have(&self, key: &str) -> bool {
         match self.section {
             "link" | "listen" if self.says("protocol", "udp") => UDP_KEYS.contains(&key),
+            "link" if self.says("protocol", "ltp") => LTP_KEYS.contains(&key),
+            "listen" if self.says("protocol", "ltp") => false,
             "link" if self.is_one_way() => ONE_WAY_LINK_KEYS.contains(&key),
             "listen" if self.is_one_way() => ONE_WAY_LISTENER_KEYS.contains(&key),
-            "link" => !UDP_KEYS_ALONE.contains(&key),
+            "link" => !DATAGRAM_KEYS_ALONE.contains(&key),
             _ => true,
         }
     }
@@ -635,6 +614,66 @@ mod tests {
             }
             assert!(!files[2].contains("udp"));
         }
+    }
+
+    #[test]
+    fn both_ends_of_a_link_over_ltp_have_it_at_a_port_of_its_own() {
+        let ltp =
+            "protocol = \"ltp\"\nmtu = \"1kB\"\ndelay = \"2s\"\nred = \"5kB\"\nby = \"emulator\"\n";
+        let files = written_over(ltp, "").expect("files");
+        for (file, address, peer) in [(0, "198.18.0.2", 2), (1, "198.18.0.1", 1)] {
+            let link = format!(
+                "[[link]]\nname = \"a-b\"\naddress = \"{address}:44556\"\npeer = \"ipn:{peer}.0\"\nprotocol = \"ltp\"\nmtu = 1000\nrate = \"7677536bit\"\nlight_time = \"2000ms\"\nred = \"5000B\"\non_sent = \"forget\"\naggregate = true\n\n"
+            );
+            assert!(files[file].contains(&link), "{link}{}", files[file]);
+            let listener = "[[listen]]\nprotocol = \"ltp\"\naddress = \"0.0.0.0:44556\"\n";
+            assert_eq!(files[file].matches(listener).count(), 1);
+        }
+        assert!(!files[2].contains("ltp"));
+    }
+
+    #[test]
+    fn nodes_know_when_the_light_time_of_a_link_over_ltp_changes() {
+        let delay = "delay = [\"0 1s\", \"60s 1s\", \"60001ms 10s\"]\n";
+        let files = written_over(&format!("protocol = \"ltp\"\n{delay}"), "").expect("files");
+        for file in &files[..2] {
+            assert!(file.matches("[[contact]]\n").count() >= 4, "{file}");
+            for contact in [
+                "from = \"ipn:1.0\"\nto = \"ipn:2.0\"\nstart = \"+0ms\"\nend = \"+60000ms\"\nrate = \"8000000bit\"\nlight_time = \"1000ms\"\n",
+                "from = \"ipn:2.0\"\nto = \"ipn:1.0\"\nstart = \"+60001ms\"\nend = \"+315360000000ms\"\nrate = \"8000000bit\"\nlight_time = \"10000ms\"\n",
+            ] {
+                assert!(file.contains(contact), "{contact}{file}");
+            }
+        }
+        assert!(!files[2].contains("contact"));
+        let constant = written_over("protocol = \"ltp\"\ndelay = \"1s\"\n", "").expect("files");
+        assert!(constant.iter().all(|file| !file.contains("contact")));
+    }
+
+    #[test]
+    fn settings_of_all_links_reach_those_over_ltp_that_have_such_keys() {
+        let set = "settings = [\"link.blocks=64\", \"link.rate=1Mbit\", \"link.aggregate=false\", \"link.window=1MiB\", \"link.stall_timeout=9s\"]\n";
+        let ltp = "protocol = \"ltp\"\nby = \"emulator\"\n";
+        // No link of the node has the last.
+        let refused = written_over(ltp, set).expect_err("a key of TCP");
+        assert!(
+            refused.to_string().contains("link.stall_timeout"),
+            "{refused}"
+        );
+        let set = set.replace(", \"link.stall_timeout=9s\"", "");
+        let files = written_over(ltp, &set).expect("files");
+        for line in [
+            "blocks = 64\n",
+            "rate = \"1Mbit\"\n",
+            "aggregate = false\n",
+            "window = \"1MiB\"\n",
+        ] {
+            assert_eq!(files[0].matches(line).count(), 1, "{line}{}", files[0]);
+        }
+        // A link over TCP has none of LTP's.
+        let files = written("settings = [\"link.window=1MiB\"]\n").expect("files");
+        assert!(files[0].contains("window = \"1MiB\"\n"));
+        assert!(written("settings = [\"link.blocks=64\"]\n").is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`configurations`] makes the files' texts of a scenario, as values; [`Daemon`] is a node that runs.
 
 mod daemon;
+mod datagrams;
 mod file;
 mod log;
 mod route;

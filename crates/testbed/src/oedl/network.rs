@@ -168,15 +168,16 @@ impl Network {
             parse_rate(rate).map_err(|error| wrong(format!(":bw is not a rate: {error}")))?;
         }
         if let Some(delay) = &planned.delay {
-            parse_duration(delay).map_err(|error| wrong(format!(":delay is no time: {error}")))?;
+            parse_duration(delay)
+                .map_err(|error| wrong(format!(":delay is not a time: {error}")))?;
         }
-        let loss = match &planned.loss {
-            Some(loss) => Some(
-                part(loss)
-                    .ok_or_else(|| wrong(format!(":loss is no part such as 10%: '{loss}'")))?,
-            ),
-            None => None,
-        };
+        let loss =
+            match &planned.loss {
+                Some(loss) => Some(part(loss).ok_or_else(|| {
+                    wrong(format!(":loss is not a fraction such as 10%: '{loss}'"))
+                })?),
+                None => None,
+            };
         let place = match self.links.iter().position(joins) {
             Some(place) => place,
             None => {

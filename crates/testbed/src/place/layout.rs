@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use dhow_channel::{Loss, Part, Profile, RateTrace};
+use dhow_channel::{Delay, Loss, Part, Profile, RateTrace};
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{AtEnd, By, Contact, HostKind, Link, NodeIndex, Presence};
 
@@ -98,7 +98,7 @@ pub struct End {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Made {
     /// Channels between TUN devices, and the trace of their rate where that changes.
-    Emulator(Profile, Option<RateTrace>),
+    Emulator(Profile, Option<RateTrace>, Option<Delay>),
     /// A veth pair.
     Veth,
     /// A veth pair and a token bucket.
@@ -367,12 +367,9 @@ pub(crate) fn makes(scenario: &Scenario) -> Result<Vec<Made>, LabError> {
 
 /// The kind of a link; `usual` where it is plain and nothing else is asked for.
 fn made(link: &Link, usual: By) -> Result<Made, LabError> {
-    let delay = link.delay.at(Duration::ZERO);
+    let delay = link.delay.longest();
+    let is_constant = delay == link.delay.shortest();
     let named = |what: String| LabError::new(format!("link '{}': {what}", link.name));
-    if link.delay.longest() != delay {
-        let error = named("a delay that changes in time needs virtual time".to_owned());
-        return Err(error.with_hint("`dhow sim run` has it"));
-    }
     let wire = &link.wire;
     let plain = delay.is_zero()
         && link.rate_trace.is_none()
@@ -390,6 +387,10 @@ fn made(link: &Link, usual: By) -> Result<Made, LabError> {
             "neither tbf nor veth can delay, lose or reorder packets, or follow a trace".to_owned(),
         );
         return Err(error.with_hint("by = \"emulator\" can"));
+    }
+    if by == By::Netem && !is_constant {
+        let error = named("netem has no delay that changes in time".to_owned());
+        return Err(error.with_hint("by = \"emulator\" has"));
     }
     Ok(match by {
         By::Veth => Made::Veth,
@@ -410,7 +411,8 @@ fn made(link: &Link, usual: By) -> Result<Made, LabError> {
                 Some(octets) => profile.with_queue_octets(octets),
                 None => profile,
             };
-            Made::Emulator(profile, link.rate_trace.clone())
+            let course = (!is_constant).then(|| link.delay.clone());
+            Made::Emulator(profile, link.rate_trace.clone(), course)
         }
         By::Netem => Made::Netem(netem(link, delay)?),
     })
@@ -501,7 +503,8 @@ mod tests {
             ("by = \"emulator\"\n", "emulator"),
             ("by = \"netem\"\ndelay = \"5ms\"\n", "netem"),
             ("by = \"tbf\"\ndelay = \"5ms\"\n", "refused"),
-            ("delay = [\"0 1s\", \"1h 2s\"]\n", "refused"),
+            ("delay = [\"0 1s\", \"1h 2s\"]\n", "emulator"),
+            ("by = \"netem\"\ndelay = [\"0 1s\", \"1h 2s\"]\n", "refused"),
         ] {
             let found = match layout(keys) {
                 Err(_) => "refused",

@@ -370,7 +370,7 @@ impl Network {
         if place.over.is_some() {
             return Ok(Link::new(Cut::Elsewhere, None));
         }
-        if let Made::Emulator(profile, trace) = place.made.clone() {
+        if let Made::Emulator(profile, trace, delay) = place.made.clone() {
             let at = |end: &End| Place {
                 namespace: self
                     .layout
@@ -394,6 +394,9 @@ impl Network {
                 .with_tally(Arc::clone(&tally));
             if let Some(trace) = trace {
                 emulator = emulator.with_trace(trace, Arc::clone(&self.start));
+            }
+            if let Some(delay) = delay {
+                emulator = emulator.with_delay(delay, Arc::clone(&self.start));
             }
             let (stop, fault) = (Arc::clone(&self.stop), Arc::clone(&self.fault));
             let name = place.name.clone();

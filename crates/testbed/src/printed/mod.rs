@@ -62,7 +62,7 @@ fn lines(text: &str) -> Result<Vec<Printed>, String> {
     let lines = text.lines().filter(|line| line.starts_with('{'));
     let figures = lines.map(|line| {
         let figure = serde_json::from_str::<Figure>(line)
-            .map_err(|error| format!("a line is no figure ({error}): {line}"))?;
+            .map_err(|error| format!("a line is not a figure ({error}): {line}"))?;
         Ok(Printed {
             figure,
             time_s: None,

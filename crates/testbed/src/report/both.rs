@@ -216,7 +216,7 @@ fn sentences(differences: &[(String, Vec<String>)]) -> String {
 /// Why a difference may be chance; nothing where the intervals of both means lie apart.
 fn chance(real: &Spread, virtual_: &Spread) -> Option<&'static str> {
     if real.values.len().min(virtual_.values.len()) < REPEATS_MIN {
-        return Some("that may be chance, as it takes three repeats of each to tell");
+        return Some("that may be chance: three repeats of each are needed to tell");
     }
     let halves = real.confidence()? + virtual_.confidence()?;
     let apart = (real.mean - virtual_.mean).abs() > halves;

@@ -31,7 +31,7 @@ pub(crate) fn table(study: &Study) -> String {
         list.line(&cells);
     }
     match is_known {
-        true => format!("<h3>What a megabyte cost</h3>{}", list.whole()),
+        true => format!("<h3>Cost of a megabyte</h3>{}", list.whole()),
         false => String::new(),
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn table(study: &Study) -> String {
     let shown = all.min(LINES_MAX);
     let table = list.end(shown, all, "all are in resources.csv.");
     format!(
-        "<h3>What the hosts used</h3>{table}<p class=\"note\">Of each host's processes, from the beginning to 15 s after the last contact. Without a core are threads, one beside the other, that could have run: \
+        "<h3>Resources that hosts used</h3>{table}<p class=\"note\">Of each host's processes, from the beginning to 15 s after the last contact. Without a core are threads, one beside the other, that could have run: \
          others had it, or the host's limit was used up. A host waits for the thing that took most of the time in which payloads could pass, or where there were none programs ran together, or else of the run; one that waits for neither a \
          core nor a disk nor a lock waits for the network, and where the kernel does not count waits for disks (kernel.task_delayacct=1) for either of the two. It waits for memory where most of its waits for disks are for what it had read before \
          (hosts with a limit of memory tell), and for locks by what its threads did at each sample. Memory is what is resident of all of its processes; \

@@ -31,5 +31,6 @@ pub use line::measured;
 pub use measure::Measure;
 pub use named::Named;
 pub use page::page;
+pub(crate) use statistics::{Spread, quantile};
 pub use study::{Expected, Others, Question, ReportError, Study};
 pub use summary::{Course, Day, Flow, Passed, RunSummary, Wait};

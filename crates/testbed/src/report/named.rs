@@ -7,6 +7,7 @@ use dhow_scenario::scenario::Output;
 
 use super::measure::{Measure, did_you_mean};
 use super::study::{Question, ReportError};
+use crate::message_stats;
 use crate::run::measures;
 
 /// The names that the runs of a study have between them.
@@ -59,6 +60,8 @@ impl Named {
             Measure::Used(name) | Measure::Share(name) => node(name),
             Measure::WrittenRatio(one, other) => node(one).or_else(|| node(other)),
             Measure::Figure(..) | Measure::GoodputOf(..) if self.measures => None,
+            // Virtual time tells them.
+            Measure::Figure(_, Some(program)) if program == message_stats::NETWORK => None,
             Measure::Figure(_, Some(program)) | Measure::GoodputOf(_, Some(program))
                 if !self.programs.contains(program) =>
             {
@@ -108,6 +111,7 @@ mod tests {
             let measure = measure.parse().expect("a measure");
             named.unknown(&measure)
         };
+        assert_eq!(refused(&silent, "figure:overhead_ratio:network"), None);
         for measure in [
             "cpu:box",
             "figure:rate:p",

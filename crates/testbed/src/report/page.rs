@@ -33,11 +33,8 @@ pub fn page(title: &str, introduction: &str, studies: &[Study]) -> String {
     }
     for study in studies {
         page.heading(&match studies.len() {
-            1 => "What a repetition needs".to_owned(),
-            _ => format!(
-                "What a repetition needs: {}",
-                escaped(&study.question.title)
-            ),
+            1 => "Data for a repetition".to_owned(),
+            _ => format!("Data for a repetition: {}", escaped(&study.question.title)),
         });
         page.add(&repetition::manifest(&study.manifest));
     }

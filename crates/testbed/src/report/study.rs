@@ -139,7 +139,7 @@ impl Question {
         let margin = match set("margin") {
             None => MARGIN,
             Some(text) => parse_margin(&text).ok_or_else(|| {
-                let what = format!("margin is no part of a whole: '{text}'; for example 5%");
+                let what = format!("margin is not a fraction: '{text}'; for example 5%");
                 ReportError::Question(what)
             })?,
         };

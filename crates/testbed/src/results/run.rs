@@ -75,7 +75,7 @@ impl TryFrom<String> for Status {
             "interrupted" => Ok(Self::Interrupted),
             _ => match text.strip_prefix("failed: ") {
                 Some(what) => Ok(Self::Failed(what.to_owned())),
-                None => Err(format!("'{text}' is no status of a run")),
+                None => Err(format!("'{text}' is not a status of a run")),
             },
         }
     }

@@ -311,6 +311,10 @@ fn refuse(scenario: &Scenario) -> Result<(), LabError> {
             "clocks that jump ([[clock_step]]) need virtual time: all nodes have this machine's";
         return Err(LabError::new(what).with_hint(hint));
     }
+    if scenario.links.iter().any(|link| link.channel.is_some()) {
+        let what = "a radio that hosts share (its 'channel') needs virtual time";
+        return Err(LabError::new(what).with_hint(hint));
+    }
     for node in &scenario.nodes {
         let is_wrong = |clock| {
             !matches!(

@@ -274,9 +274,9 @@ fn jitter(flight: &Flight, ms: f64, most_ms: f64, rate: f64) -> Verdict {
     let most = quantile(&delays, 95);
     let held = (mean - expected).abs() <= bound && most <= ms + most_ms + DELAY_MS;
     (
-        format!("{ms} to {} ms, {expected} in the mean", ms + most_ms),
+        format!("{ms} to {} ms, mean {expected}", ms + most_ms),
         format!(
-            "{mean:.2} ms in the mean, {:.2} to {most:.2} ms (5 to 95 %)",
+            "mean {mean:.2} ms, {:.2} to {most:.2} ms (5 to 95 %)",
             quantile(&delays, 5)
         ),
         format!("{bound:.2} ms"),

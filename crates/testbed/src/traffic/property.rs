@@ -75,10 +75,10 @@ pub fn parse_bits(text: &str) -> Result<u64, String> {
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
-        .map_err(|_| format!("'{text}' are no seconds"))?;
+        .map_err(|_| format!("'{text}' is not a number of seconds"))?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if time < Duration::from_secs(1 << 33) => Ok(time),
-        _ => Err(format!("'{text}' seconds are no time")),
+        _ => Err(format!("'{text}' seconds are not a valid time")),
     }
 }
 

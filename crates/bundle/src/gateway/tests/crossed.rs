@@ -213,3 +213,33 @@ fn a_bundle_without_clock_has_an_age_in_either_version() {
         assert_eq!((age.block_type.0, age.age_us()), (block_type, Some(70_000)));
     }
 }
+
+#[test]
+fn a_bundle_has_its_priority_in_either_version_and_on_its_way_back() {
+    let read = |octets: &bytes::Bytes| crate::Header::decode(octets, Reading::Strict);
+    let edit = Edit::default();
+    for rank in 0..crate::priority::PRIORITIES {
+        let priority = crate::Priority::of_rank(rank);
+        let (one, other) = (eid("ipn:1.1"), eid("ipn:2.1"));
+        let creation = CreationTimestamp {
+            time: crate::DtnTime::from_millis(848_000_000_000),
+            sequence: 1,
+        };
+        for version in crate::Version::ALL {
+            let builder = BundleBuilder::new(one.clone(), other.clone(), creation, 60_000)
+                .with_version(version)
+                .with_priority(priority);
+            let mut header = read(&builder.header(5).unwrap().octets).unwrap().unwrap();
+            assert_eq!(header.version(), version);
+            for _ in 0..4 {
+                assert_eq!(header.priority(), priority, "{version}");
+                // A gateway block is one.
+                assert!(header.unsupported_blocks().count() <= 1);
+                let hop = crate::HopEdit::default();
+                let there = crossed(&header, &hop, edit.clone()).unwrap();
+                header = read(there.octets()).unwrap().unwrap();
+            }
+            assert!(header.octets.len() < 300, "{}", header.octets.len());
+        }
+    }
+}

@@ -29,6 +29,10 @@ impl BlockType {
     pub const BLOCK_INTEGRITY: Self = Self(11);
     /// Block Confidentiality Block (RFC 9172).
     pub const BLOCK_CONFIDENTIALITY: Self = Self(12);
+    /// The class of service, as HDTN has it; no registry has the type.
+    pub const HDTN_PRIORITY: Self = Self(13);
+    /// The class of service, as ION has it: one of the types left for private use.
+    pub const QUALITY_OF_SERVICE: Self = Self(193);
     /// The copies that the receiver may make of a bundle in its turn (binary spray and wait): one of the types left for private use, as
     /// ION has it.
     pub const SPRAY_PERMITS: Self = Self(194);
@@ -45,6 +49,8 @@ impl BlockType {
                 | Self::PREVIOUS_NODE
                 | Self::BUNDLE_AGE
                 | Self::HOP_COUNT
+                | Self::HDTN_PRIORITY
+                | Self::QUALITY_OF_SERVICE
                 | Self::SPRAY_PERMITS
                 | Self::AGGREGATED_REPORTS
         )
@@ -60,6 +66,8 @@ impl fmt::Display for BlockType {
             Self::HOP_COUNT => f.write_str("hop count"),
             Self::BLOCK_INTEGRITY => f.write_str("block integrity"),
             Self::BLOCK_CONFIDENTIALITY => f.write_str("block confidentiality"),
+            Self::HDTN_PRIORITY => f.write_str("priority"),
+            Self::QUALITY_OF_SERVICE => f.write_str("quality of service"),
             Self::SPRAY_PERMITS => f.write_str("spray permits"),
             Self::AGGREGATED_REPORTS => f.write_str("aggregated reports"),
             GATEWAY_BLOCK_V7 => f.write_str("gateway"),

@@ -6,7 +6,7 @@ use dhow_bundle::gateway::GATEWAY_BLOCK_V7;
 use dhow_bundle::gateway::remembered::Remembered;
 use dhow_bundle::v7::admin::AdministrativeRecord;
 use dhow_bundle::v7::block::{BlockType, ExtensionBlock};
-use dhow_bundle::{CrcType, CreationTimestamp, Deviation, Header};
+use dhow_bundle::{ClassOfService, CrcType, CreationTimestamp, Deviation, Header};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -254,6 +254,9 @@ impl Block {
             BlockType::AGGREGATED_REPORTS if header.reads_aggregated_reports() => {
                 Some((json!(true), "read by the report-to endpoint".to_owned()))
             }
+            BlockType::QUALITY_OF_SERVICE | BlockType::HDTN_PRIORITY => {
+                header.class_in(block).map(class_content)
+            }
             GATEWAY_BLOCK_V7 => {
                 Remembered::in_v7(header.content(block)).map(|known| gateway::content(&known))
             }
@@ -270,6 +273,27 @@ impl Block {
             said,
         }
     }
+}
+
+/// A class of service, as JSON and as text.
+pub(super) fn class_content(class: ClassOfService) -> (Value, String) {
+    let ClassOfService {
+        priority,
+        flags,
+        label,
+    } = class;
+    let mut said = priority.to_string();
+    if flags != 0 {
+        said.push_str(&format!(", flags {flags:#x}"));
+    }
+    if label != 0 {
+        said.push_str(&format!(", label {label}"));
+    }
+    let priority = priority.to_string();
+    (
+        json!({"priority": priority, "flags": flags, "label": label}),
+        said,
+    )
 }
 
 fn length(octets: &[u8]) -> u64 {

@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 use dhow_bundle::v6;
 use dhow_bundle::v7::admin::AdministrativeRecord;
 use dhow_bundle::{
-    BundleBuilder, BundleFlags, CrcType, CreationTimestamp, DtnTime, EndpointId, PayloadCrc,
-    Reading,
+    BundleBuilder, BundleFlags, ClassOfService, CrcType, CreationTimestamp, DtnTime, EndpointId,
+    PayloadCrc, Priority, Reading,
 };
 
 use crate::arguments::{Common, parse_duration, parse_number};
@@ -51,8 +51,8 @@ pub struct Make {
     /// More bundle processing control flags, a number (0x4: must not be fragmented)
     #[arg(long, value_name = "BITS", value_parser = parse_number)]
     flags: Option<u64>,
-    /// Class of service, of version 6 alone [default: normal]
-    #[arg(long, value_enum)]
+    /// Order in which nodes send it: bulk, normal, expedited or expedited:ORDINAL (0 to 254) [default: normal]
+    #[arg(long, value_name = "PRIORITY")]
     priority: Option<Priority>,
     /// CRC of the blocks, of version 7 alone [default: 32c]; `none` leaves it out of the payload block only, because the primary block must have one
     #[arg(long, value_enum, hide_default_value = true)]
@@ -74,13 +74,6 @@ enum Version {
     Six,
     #[value(name = "7")]
     Seven,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Priority {
-    Bulk,
-    Normal,
-    Expedited,
 }
 
 /// A bundle but for its payload.
@@ -175,7 +168,7 @@ impl Make {
             ]
             .into_iter()
             .find(|(is_given, _)| *is_given),
-            Version::Seven => self.priority.map(|_| (true, "--priority")),
+            Version::Seven => None,
         };
         self.check_lifetime()?;
         foreign.map_or(Ok(()), |(_, option)| {
@@ -210,14 +203,13 @@ impl Make {
         let creation = self.creation();
         // Both versions ask for reports by the same bits.
         let mut flags = v6::BundleFlags::from_bits(self.flags().bits());
-        let priority = match (self.priority, flags.priority()) {
-            (Some(Priority::Bulk), _) => v6::Priority::Bulk,
-            (Some(Priority::Expedited), _) => v6::Priority::Expedited,
-            (Some(Priority::Normal), _) | (None, v6::Priority::Bulk) => v6::Priority::Normal,
+        let class = match (self.priority, flags.priority()) {
+            (Some(priority), _) => priority.class(),
+            (None, v6::Priority::Bulk) => v6::Priority::Normal,
             // The bits of --flags say it.
-            (None, priority) => priority,
+            (None, class) => class,
         };
-        flags = flags.with_priority(priority);
+        flags = flags.with_priority(class);
         if self.destination.is_singleton() {
             flags = flags | v6::BundleFlags::SINGLETON_DESTINATION;
         }
@@ -237,11 +229,17 @@ impl Make {
             },
             payload_octets,
         );
-        let header = header.map_err(|refusal| refused(&refusal.to_string(), refusal.section()))?;
-        let octets = u64::try_from(header.octets.len()).unwrap_or(u64::MAX);
+        let mut header =
+            header.map_err(|refusal| refused(&refusal.to_string(), refusal.section()))?;
+        let class = self.priority.map(ClassOfService::of);
+        header
+            .blocks
+            .extend(class.and_then(ClassOfService::block_v6));
+        let header = header.encode();
+        let octets = u64::try_from(header.len()).unwrap_or(u64::MAX);
         Ok(Made {
             total_octets: octets.saturating_add(payload_octets),
-            header: header.octets,
+            header: header.into(),
             crc: None,
         })
     }
@@ -273,6 +271,9 @@ impl Make {
         .with_payload_crc_type(payload_crc);
         if let Some(endpoint) = &self.report_to {
             builder = builder.with_report_to(endpoint.clone());
+        }
+        if let Some(priority) = self.priority {
+            builder = builder.with_priority(priority);
         }
         if let Some(age_ms) = self.age {
             builder = builder.with_age(age_ms);

@@ -59,7 +59,7 @@ pub fn record_text(record: &AdministrativeRecord) -> String {
                 let Some(assertion) = assertion else { continue };
                 let when = assertion
                     .time
-                    .map_or_else(|| "time not told".to_owned(), calendar::utc);
+                    .map_or_else(|| "time not reported".to_owned(), calendar::utc);
                 let _ = writeln!(text, "  {name:12} {when}");
             }
             let _ = writeln!(text, "  {:12} {}", "reason", report.reason);

@@ -2,16 +2,17 @@
 
 use std::fmt::Write as _;
 
-use dhow_bundle::DtnTime;
 use dhow_bundle::gateway::GATEWAY_BLOCK_V6;
 use dhow_bundle::gateway::remembered::Remembered;
 use dhow_bundle::v6::admin::{
     AdministrativeRecord, ReportTime, STATUSES, Subject, report_reason, signal_reason,
 };
 use dhow_bundle::v6::{Block, BlockType, Header, Priority, Trailer};
+use dhow_bundle::{ClassOfService, DtnTime};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::description::class_content;
 use super::gateway;
 use crate::table::{Align, Table};
 use crate::{calendar, names, quantity};
@@ -217,6 +218,11 @@ impl Described {
             BlockType::AGE => block
                 .age_us()
                 .map(|age| (json!({"age_us": age}), quantity::span(age / 1_000))),
+            BlockType::EXTENDED_CLASS => {
+                let class =
+                    ClassOfService::of_v6(header.primary.flags, core::slice::from_ref(block));
+                Some(class_content(class))
+            }
             GATEWAY_BLOCK_V6 => {
                 Remembered::in_v6(&block.content).map(|known| gateway::content(&known))
             }

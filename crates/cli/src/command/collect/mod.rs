@@ -53,13 +53,13 @@ pub struct Collect {
     /// A file with a token that clients must say in a header line `token: …`
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
-    /// Let anybody store who can reach it, where it listens to other machines
+    /// Accept clients of other machines without a token
     #[arg(long, conflicts_with = "token")]
     open: bool,
-    /// Time for which a client may say nothing
+    /// Time after which a silent client is disconnected
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     idle: Duration,
-    /// Clients at once
+    /// Clients at a time, at most
     #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     clients: u32,
 }
@@ -81,7 +81,7 @@ impl Collect {
             let progress = Arc::clone(&progress);
             Arc::new(move |notice| progress.note(&words_of(&notice)))
         };
-        let collector = Collector::start(listener, self.place(), terms, tell).map_err(failed)?;
+        let collector = Collector::start(listener, self.place()?, terms, tell).map_err(failed)?;
         let parcels = match &self.endpoint {
             None => None,
             Some(endpoint) => {
@@ -155,14 +155,19 @@ impl Collect {
         }
     }
 
-    fn place(&self) -> Place {
-        match &self.db {
+    fn place(&self) -> Result<Place, Failure> {
+        Ok(match &self.db {
             None => Place::Directory(self.dir.clone()),
             Some(url) if url.starts_with("postgresql:") || url.starts_with("postgres:") => {
+                if !cfg!(feature = "postgres") {
+                    let what = "cannot collect into PostgreSQL: this program was built without the feature 'postgres'";
+                    return Err(Failure::usage(what)
+                        .with_hint("build it without --no-default-features, or name a file"));
+                }
                 Place::Postgres(url.clone())
             }
             Some(path) => Place::File(path.into()),
-        }
+        })
     }
 }
 

@@ -126,7 +126,7 @@ impl Line {
             self.bundle,
             self.destination,
             quantity::size(self.octets),
-            self.writer.as_deref().unwrap_or("nobody known")
+            self.writer.as_deref().unwrap_or("an unknown node")
         )
     }
 }

@@ -48,7 +48,7 @@ pub struct Ferry {
     /// The stick: a directory, which may be missing for now
     #[arg(value_name = "DIR", required = true)]
     place: Option<PathBuf>,
-    /// Carry bundles for these endpoint IDs, a pattern: ipn:4.*; may be there several times
+    /// Carry bundles for these endpoint IDs, a pattern: ipn:4.*; may be given several times
     #[arg(long = "for", value_name = "PATTERN")]
     destinations: Vec<EidPattern>,
     /// Take bundles for these endpoint IDs from the stick, beside those for this node and those for whom it has a usable route

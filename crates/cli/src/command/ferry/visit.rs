@@ -454,7 +454,7 @@ impl<'a> Visit<'a> {
             Err(Fault::System(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(Fault::System(error)) if error.kind() == io::ErrorKind::InvalidInput => {
                 self.taking.leave(&found);
-                return self.tear(&found.text, "it is no regular file");
+                return self.tear(&found.text, "it is not a regular file");
             }
             Err(Fault::System(error)) => return self.trouble(&error),
             Err(Fault::Torn(why)) if is_own => return self.renew(&found, &why),

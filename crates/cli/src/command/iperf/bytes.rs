@@ -20,7 +20,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let factor = Duration::from_secs(factor).as_secs_f64();
     let number: f64 = number
         .parse()
-        .map_err(|_| format!("'{text}' is no number such as 1470, 128K or 1.5m"))?;
+        .map_err(|_| format!("'{text}' is not a number such as 1470, 128K or 1.5m"))?;
     match Duration::try_from_secs_f64(number * factor) {
         Ok(whole) if whole.as_secs() > 0 => Ok(whole.as_secs()),
         _ => Err(format!("'{text}' is not more than 0")),
@@ -40,7 +40,7 @@ pub fn parse_seconds(text: &str) -> Result<Duration, String> {
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds
         .filter(|time| !time.is_zero())
-        .ok_or_else(|| format!("'{text}' are no seconds, such as 30"))
+        .ok_or_else(|| format!("'{text}' is not a number of seconds such as 30"))
 }
 
 /// `1.25 MBytes`: three digits, powers of 1024.

@@ -67,16 +67,16 @@ pub struct Iperf {
     /// Datagrams, not a connection
     #[arg(short, long)]
     udp: bool,
-    /// bit/s that are sent [default: 1M of datagrams, all that a connection takes]
+    /// Rate, bit/s [default: 1M of datagrams, no limit of a connection]
     #[arg(short, long, value_name = "BIT/S", value_parser = parse_bits)]
     bandwidth: Option<u64>,
     /// Octets of a datagram or block [default: 1470, 128K]
     #[arg(short, long, value_name = "OCTETS", value_parser = parse_bytes)]
     len: Option<u64>,
-    /// Seconds that are sent; a server ends after so long too [default: 10]
+    /// Duration of sending, seconds; a server ends after this time too [default: 10]
     #[arg(short, long, value_name = "SECONDS", value_parser = parse_seconds)]
     time: Option<Duration>,
-    /// Octets that are sent, instead of a time
+    /// Octets to send, instead of a duration
     #[arg(short, long, value_name = "OCTETS", value_parser = parse_bytes, conflicts_with = "time")]
     num: Option<u64>,
     /// Seconds between reports
@@ -85,19 +85,19 @@ pub struct Iperf {
     /// The server's port
     #[arg(short, long, value_name = "PORT", default_value_t = 5001)]
     port: u16,
-    /// Octets that a socket keeps
+    /// Size of the socket's buffer, octets
     #[arg(short, long, value_name = "OCTETS", value_parser = parse_bytes)]
     window: Option<u64>,
     /// Address of this end
     #[arg(short = 'B', long, value_name = "HOST")]
     bind: Option<String>,
-    /// Connections at a time
+    /// Number of parallel connections
     #[arg(short = 'P', long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=PARALLEL_MAX))]
     parallel: u32,
     /// Send small blocks at once (TCP_NODELAY)
     #[arg(short = 'N', long)]
     nodelay: bool,
-    /// Hops that datagrams may take
+    /// Hops that datagrams may take at most
     #[arg(short = 'T', long, value_name = "HOPS")]
     ttl: Option<u32>,
     /// Style of reports: O writes none, for measurements; C separates values by commas

@@ -17,10 +17,10 @@ const RULE: &str = "------------------------------------------------------------
 /// The style of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Style {
-    /// Apart by commas
+    /// Values separated by commas
     #[value(name = "C", alias = "c")]
     Commas,
-    /// Not at all: measurements alone
+    /// No reports: measurements only
     #[value(name = "O", alias = "o")]
     Measurements,
 }

@@ -13,7 +13,7 @@ use crate::output::{self, Form};
 /// Remove labs: their processes, namespaces and control groups, also those that a crash has left
 #[derive(Args, Debug)]
 pub struct Down {
-    /// Which [default: the only one]
+    /// The lab [default: the only one]
     #[arg(value_name = "LAB", conflicts_with = "all")]
     lab: Option<String>,
     /// All, those that run included

@@ -13,7 +13,7 @@ use crate::table::{Align, Table};
 /// Show labs, or of one its nodes, links, addresses and processes
 #[derive(Args, Debug)]
 pub struct Inspect {
-    /// Which [default: all]
+    /// The lab [default: all]
     #[arg(value_name = "LAB")]
     lab: Option<String>,
 }

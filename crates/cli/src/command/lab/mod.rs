@@ -9,6 +9,7 @@ mod report;
 mod rootless;
 mod run;
 mod selftest;
+mod simulations;
 pub(super) mod study;
 mod up;
 mod view;

@@ -119,7 +119,7 @@ fn pairs(words: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let Some(name) = word.strip_prefix("--").filter(|name| !name.is_empty()) else {
-            let what = format!("'{word}' is no property of the experiment");
+            let what = format!("'{word}' is not a property of the experiment");
             return Err(
                 Failure::usage(what).with_hint("after --, properties are set: --NAME VALUE")
             );

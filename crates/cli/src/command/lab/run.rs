@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use dhow_scenario::plan::{Plan, PlannedRun};
 use dhow_testbed::results::{Backend, Results, Run as Ran, Status};
-use dhow_testbed::run::{
-    self, Measured, Order, Packets, Processors, Profiling, Standing, timestamp,
-};
+use dhow_testbed::run::{self, Measured, Order, Packets, Processors, Profiling, timestamp};
 use serde_json::json;
 
 use super::report::{of_all, of_one};
 use super::rootless;
+use super::simulations::Simulations;
 use super::study::{Commands, Settings, Study, name_of, unkept};
 use super::view::{Series, View};
 use super::watch::{How, Watch};
@@ -54,7 +53,10 @@ pub struct Run {
     /// Number of runs of each combination of values [default: what the scenario says]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
-    /// Leave nodes' stores in the results
+    /// Run so many at once in virtual time [default: as many as there are cores, or as memory is expected to hold]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    jobs: Option<u64>,
+    /// Keep nodes' stores in the results
     #[arg(long)]
     keep: bool,
     /// Capture what passes over links, a file for each node (needs dumpcap)
@@ -63,7 +65,7 @@ pub struct Run {
     /// Profile nodes: the functions that took most of the processor, a text for each node (needs perf)
     #[arg(long)]
     profile: bool,
-    /// Say on stderr how far it is, a line a second, also where nobody watches
+    /// Report progress on stderr, a line a second, also where that is not a terminal
     #[arg(long)]
     progress: bool,
 }
@@ -101,6 +103,7 @@ impl Run {
             resume: false,
             out,
             repeats,
+            jobs: None,
             keep: false,
             pcap: false,
             profile: false,
@@ -110,7 +113,7 @@ impl Run {
 
     /// Runs all of it.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        self.refuse_what_needs_namespaces()?;
+        self.refuse_what_no_backend_has()?;
         let mut settings = self.settings.clone();
         settings.settings.extend(
             self.repeats
@@ -214,6 +217,9 @@ impl Run {
                 study.name()
             ));
         }
+        if place == Place::Sim {
+            return self.in_virtual_time(study, &left, common);
+        }
         let (mut failed, begun, first) = (0, Instant::now(), planned - left.len() + 1);
         for (number, run) in (planned - left.len() + 1..).zip(&left) {
             if interrupt::is_requested() {
@@ -225,15 +231,9 @@ impl Run {
                 left: planned - number,
                 what,
             };
-            let ran = match place {
-                Place::Netns => self.on_sockets(study, run, processors, series, common.form())?,
-                Place::Sim => self.in_virtual_time(study, run, series.what)?,
-            };
+            let ran = self.on_sockets(study, run, processors, series, common.form())?;
             failed += u64::from(matches!(ran.status, Status::Failed(_)));
-            match common.form() {
-                Form::Json => output::json(&json!({"study": study.name(), "run": ran}))?,
-                Form::Text => output::line(&line(&ran))?,
-            }
+            tell(study, &ran, common)?;
         }
         Ok(failed)
     }
@@ -286,28 +286,29 @@ impl Run {
     fn in_virtual_time(
         &self,
         study: &Study,
-        planned: &PlannedRun,
-        what: String,
-    ) -> Result<Ran, Failure> {
-        let scenario = study.scenario(planned)?;
-        let of = (scenario.nodes.len(), scenario.links.len());
-        let watch = Watch::new(what, scenario.stop.at, of, self.plainly());
-        let mut standing = Standing {
-            nodes: vec![true; of.0],
-            links: vec![true; of.1],
-            ..Standing::default()
+        left: &[PlannedRun],
+        common: &Common,
+    ) -> Result<u64, Failure> {
+        let simulations = Simulations {
+            study,
+            left,
+            jobs: self.jobs,
+            in_lines: self.progress,
         };
-        let ran = study.simulate(planned, &mut |time: Duration| {
-            standing.time = time;
-            watch.look(&standing);
-            !interrupt::is_requested()
-        });
-        watch.finish();
-        ran
+        let mut failed = 0;
+        simulations.run(|ran| {
+            failed += u64::from(matches!(ran.status, Status::Failed(_)));
+            tell(study, ran, common)
+        })?;
+        Ok(failed)
     }
 
-    /// Virtual time has no stores, packets and processors that could be looked at.
-    fn refuse_what_needs_namespaces(&self) -> Result<(), Failure> {
+    /// Virtual time has no stores, packets and processors that could be looked at; runs in namespaces would take each other's processors.
+    fn refuse_what_no_backend_has(&self) -> Result<(), Failure> {
+        if self.jobs.is_some() && !self.backends.contains(&Place::Sim) {
+            let what = "--jobs is of no use in namespaces: their runs would slow each other down";
+            return Err(Failure::usage(what).with_hint("--backend sim has it"));
+        }
         let asked = [
             ("--pcap", self.pcap),
             ("--keep", self.keep),
@@ -401,6 +402,14 @@ impl Run {
         let whole = self.scenario.canonicalize();
         let whole = whole.as_deref().unwrap_or(&self.scenario);
         PathBuf::from(format!("{}-{now}", name_of(whole)))
+    }
+}
+
+/// Prints what came of a run.
+fn tell(study: &Study, ran: &Ran, common: &Common) -> Result<(), Failure> {
+    match common.form() {
+        Form::Json => output::json(&json!({"study": study.name(), "run": ran})),
+        Form::Text => output::line(&line(ran)),
     }
 }
 

@@ -10,6 +10,7 @@ use clap::Args;
 use dhow_daemon::config::FileError;
 use dhow_scenario::Scenario;
 use dhow_scenario::plan::{Extent, LeftOut, Plan, PlannedRun};
+use dhow_sim::run::Progress;
 use dhow_testbed::place::needs::found;
 use dhow_testbed::report::{Named, Question, ReportError, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
@@ -290,11 +291,11 @@ impl Study {
     /// A run in virtual time.
     pub fn simulate(
         &self,
+        scenario: &Scenario,
         run: &PlannedRun,
-        goes_on: &mut dyn FnMut(std::time::Duration) -> bool,
+        goes_on: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<Run, Failure> {
-        let scenario = self.scenario(run)?;
-        simulated::run(&scenario, run, &self.results, goes_on)
+        simulated::run(scenario, run, &self.results, goes_on)
             .map_err(|error| Failure::usage(format!("cannot run the scenario: {error}")))
     }
 }

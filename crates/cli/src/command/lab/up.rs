@@ -32,7 +32,7 @@ pub struct Up {
     scenario: PathBuf,
     #[command(flatten)]
     settings: Settings,
-    /// Have links come and go as the scenario says; without it all are there
+    /// Links come and go as the scenario says; without it all are always there
     #[arg(long)]
     contacts: bool,
     /// The directory for nodes' files, which is made [default: NAME-lab here]

@@ -1,6 +1,6 @@
 //! The files of a folder that the node has for an endpoint, as they were when they were sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use dhow_bundle::EndpointId;
@@ -19,7 +19,8 @@ const LAYOUT: &str = "\
 CREATE TABLE IF NOT EXISTS outbox (one INTEGER PRIMARY KEY CHECK (one = 1), folder BLOB NOT NULL, reserved INTEGER NOT NULL, source TEXT);
 CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, octets INTEGER NOT NULL, seconds INTEGER NOT NULL, nanoseconds INTEGER NOT NULL,
     mode INTEGER NOT NULL, changed_seconds INTEGER NOT NULL, changed_nanoseconds INTEGER NOT NULL, inode INTEGER NOT NULL,
-    sha256 BLOB NOT NULL) WITHOUT ROWID;";
+    sha256 BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS begun (path TEXT PRIMARY KEY) WITHOUT ROWID;";
 
 /// The files of a folder that the node has for an endpoint.
 #[derive(Debug)]
@@ -31,6 +32,9 @@ pub struct Ledger {
     next: u64,
     reserved: u64,
     files: BTreeMap<RelativePath, Sent>,
+    /// Files that the node may have, because they were about to be sent: also where this process was killed before the answer, or the node
+    /// before it could give one.
+    begun: BTreeSet<RelativePath>,
 }
 
 /// A file that the node has.
@@ -70,6 +74,13 @@ impl Ledger {
         }
         drop(rows);
         drop(select);
+        let mut select = connection.prepare("SELECT path FROM begun")?;
+        let begun = select.query_map([], |row| row.get::<_, String>(0))?;
+        let begun: rusqlite::Result<Vec<String>> = begun.collect();
+        drop(select);
+        let begun = begun?;
+        let begun = (begun.iter()).filter_map(|path| RelativePath::new(path).ok());
+        let begun = begun.collect();
         let reserved = number(reserved);
         Ok(Self {
             connection,
@@ -78,6 +89,7 @@ impl Ledger {
             next: reserved,
             reserved,
             files,
+            begun,
         })
     }
 
@@ -105,9 +117,32 @@ impl Ledger {
         self.files.get(path)
     }
 
-    /// All files that the node has.
+    /// All files that the node has or may have.
     pub fn paths(&self) -> impl Iterator<Item = &RelativePath> {
-        self.files.keys()
+        let begun = (self.begun.iter()).filter(|path| !self.files.contains_key(*path));
+        self.files.keys().chain(begun)
+    }
+
+    /// Writes down, durably, which files are about to be sent for the first time: of each the removal can be told, whatever happens.
+    pub fn begin<'a>(
+        &mut self,
+        paths: impl Iterator<Item = &'a RelativePath>,
+    ) -> Result<(), Failure> {
+        let is_new =
+            |path: &&RelativePath| !self.files.contains_key(*path) && !self.begun.contains(*path);
+        let paths: Vec<&RelativePath> = paths.filter(is_new).collect();
+        if paths.is_empty() {
+            return Ok(());
+        }
+        self.transact(|connection| {
+            let mut insert = connection.prepare("INSERT INTO begun VALUES (?)")?;
+            for path in &paths {
+                insert.execute([path.as_str()])?;
+            }
+            Ok(())
+        })?;
+        self.begun.extend(paths.into_iter().cloned());
+        Ok(())
     }
 
     /// A sequence number that no change had before, also where this process is killed before it writes anything else down.
@@ -129,14 +164,9 @@ impl Ledger {
         if changes.is_empty() {
             return Ok(());
         }
-        self.write(changes).map_err(|error| {
-            if !self.connection.is_autocommit() {
-                // A transaction that cannot be rolled back is not committed either.
-                let _ = self.connection.execute_batch("ROLLBACK");
-            }
-            unwritten(&error)
-        })?;
+        self.transact(|connection| self.write(connection, changes))?;
         for (path, sent) in changes {
+            self.begun.remove(path);
             match sent {
                 Some(sent) => self.files.insert(path.clone(), *sent),
                 None => self.files.remove(path),
@@ -145,16 +175,22 @@ impl Ledger {
         Ok(())
     }
 
-    fn write(&self, changes: &[(RelativePath, Option<Sent>)]) -> rusqlite::Result<()> {
-        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+    fn write(
+        &self,
+        connection: &Connection,
+        changes: &[(RelativePath, Option<Sent>)],
+    ) -> rusqlite::Result<()> {
         for (path, sent) in changes {
+            if self.begun.contains(path) {
+                let mut end = connection.prepare_cached("DELETE FROM begun WHERE path = ?")?;
+                end.execute([path.as_str()])?;
+            }
             let Some(Sent { stamp, sha256 }) = sent else {
-                let mut delete =
-                    (self.connection).prepare_cached("DELETE FROM files WHERE path = ?")?;
+                let mut delete = connection.prepare_cached("DELETE FROM files WHERE path = ?")?;
                 delete.execute([path.as_str()])?;
                 continue;
             };
-            let mut insert = self.connection.prepare_cached(
+            let mut insert = connection.prepare_cached(
                 "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             )?;
             insert.execute(params![
@@ -169,7 +205,25 @@ impl Ledger {
                 sha256
             ])?;
         }
-        self.connection.execute_batch("COMMIT")
+        Ok(())
+    }
+
+    /// All of it, durably, or nothing.
+    fn transact(
+        &self,
+        write: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), Failure> {
+        let connection = &self.connection;
+        let written = (connection.execute_batch("BEGIN IMMEDIATE"))
+            .and_then(|()| write(connection))
+            .and_then(|()| connection.execute_batch("COMMIT"));
+        written.map_err(|error| {
+            if !connection.is_autocommit() {
+                // A transaction that cannot be rolled back is not committed either.
+                let _ = connection.execute_batch("ROLLBACK");
+            }
+            unwritten(&error)
+        })
     }
 }
 
@@ -229,6 +283,16 @@ mod tests {
         assert_eq!(ledger.source(), Some(&"ipn:1.77".parse().unwrap()));
         assert_eq!((ledger.sent(&a), ledger.sent(&b)), (None, Some(&a_file(2))));
         assert_eq!(ledger.paths().count(), 1);
+        // A file that the node may have, and of which nothing else is known, is one whose removal has to be told.
+        let c = RelativePath::new("c").unwrap();
+        ledger.begin([&b, &c].into_iter()).unwrap();
+        drop(ledger);
+        let mut ledger = Ledger::open(&path).unwrap();
+        assert_eq!(ledger.paths().collect::<Vec<_>>(), [&b, &c]);
+        ledger.record(&[(c.clone(), None)]).unwrap();
+        drop(ledger);
+        let mut ledger = Ledger::open(&path).unwrap();
+        assert_eq!(ledger.paths().collect::<Vec<_>>(), [&b]);
         let next = ledger.next_sequence().unwrap();
         assert!(next > 2, "{next}");
         for _ in 0..2 * RESERVED {

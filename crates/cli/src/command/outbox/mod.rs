@@ -44,7 +44,7 @@ pub struct Outbox {
     /// Time for which a file must have stayed the same before it is sent
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     settle: Duration,
-    /// Tell of files that are gone, too: the inbox removes them
+    /// Report deleted files too: the inbox removes them
     #[arg(long)]
     delete: bool,
     /// End when all that there is has been sent; exit with 1 if the node is away for a minute or refuses a file

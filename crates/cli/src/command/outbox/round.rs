@@ -190,6 +190,7 @@ impl<'a> Round<'a> {
     /// Sends changes, and writes down what the node has of them.
     fn send(&mut self, due: Due) -> Result<(), Failure> {
         self.refusals = 0;
+        self.ledger.begin(due.files.iter().map(|(path, _)| path))?;
         for (path, stamp) in due.files {
             if self.is_over()? {
                 break;

@@ -17,7 +17,7 @@ use crate::interrupt::{self, LOOK};
 use crate::measurement::plan::{self, SIZE_MIN};
 use crate::measurement::{Flight, Limit, News, Plan, Rate};
 
-/// Measure how fast bundles come to a node
+/// Measure how fast bundles arrive at a node
 ///
 /// Sends bundles to the perf service of a node for --duration, or --count of them, and prints every --interval what the service says has come: goodput by the receiver's clock, delay where both clocks are right, bundles outstanding. Then the summary, with what was lost or came twice; exits with 1 if not all came. Ctrl-C prints the summary so far and exits with 130. With --json, a line for each interval (event interval: from_s, to_s, received, bundles_per_s, mbit_per_s, delay_ms, outstanding) and one for the summary (event summary).
 #[derive(Args, Debug)]

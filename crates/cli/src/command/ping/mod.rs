@@ -8,7 +8,7 @@ use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use dhow_bundle::EndpointId;
+use dhow_bundle::{EndpointId, Priority};
 use dhow_client::{Delivery, Receipt, Registration, SendHead, Sender};
 use serde_json::json;
 
@@ -34,12 +34,15 @@ pub struct Ping {
     /// Time from one to the next
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     interval: Duration,
-    /// Wait this long for answers after the last, and for the node here to answer
+    /// Time to wait for answers after the last, and for the node here to answer
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     timeout: Duration,
     /// Lifetime of each on its way
     #[arg(long, value_name = "DURATION", default_value = "1min", value_parser = parse_duration)]
     lifetime: Duration,
+    /// Order in which they leave nodes, and their answers too: bulk, normal, expedited or expedited:ORDINAL (0 to 254)
+    #[arg(long, value_name = "PRIORITY", default_value = "normal")]
+    priority: Priority,
 }
 
 /// Pings that may be unanswered at a time; beyond it the oldest count as lost.
@@ -155,7 +158,9 @@ impl Flight<'_> {
             sequence: self.sent,
             left: self.begun.elapsed(),
         };
-        let head = SendHead::to(self.ping.destination.clone()).with_lifetime(self.ping.lifetime);
+        let head = SendHead::to(self.ping.destination.clone())
+            .with_lifetime(self.ping.lifetime)
+            .with_priority(self.ping.priority);
         self.sender
             .send_octets(&head, &probe.encode())
             .and_then(|_| self.sender.flush())

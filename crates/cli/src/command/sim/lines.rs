@@ -26,6 +26,7 @@ pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
         .collect();
     let summary = Summary::of(outcome);
     let delay = |hundredths| summary.delay(hundredths).map(|it| it.as_secs_f64());
+    let (sent, delivered) = (outcome.progress.sent, outcome.progress.delivered);
     json!({
         "seed": outcome.seed,
         "trace_hash": format!("{:016x}", outcome.trace_hash),
@@ -43,6 +44,11 @@ pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
         "delivered": outcome.progress.delivered,
         "expired": outcome.expired,
         "on_their_way": outcome.on_their_way(),
+        "delivery_ratio": ratio(delivered, sent),
+        "relayed": outcome.counts.relayed,
+        "dropped": outcome.counts.dropped,
+        "overhead_ratio": ratio(outcome.counts.relayed.saturating_sub(delivered), delivered),
+        "delay_mean_s": mean_s(&outcome.delays()),
         "delay_median_s": delay(50),
         "delay_p95_s": delay(95),
         "delay_max_s": delay(100),
@@ -56,6 +62,19 @@ pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
         "reports": outcome.reports,
         "duplicates": outcome.counts.duplicates,
     })
+}
+
+/// The quotient of two counts; nothing where the second is none.
+pub fn ratio(part: u64, whole: u64) -> Option<f64> {
+    let float = |count: u64| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    (whole > 0).then(|| float(part) / float(whole))
+}
+
+/// The mean of some times, seconds; nothing where there are none.
+pub fn mean_s(times: &[Duration]) -> Option<f64> {
+    let sum: Duration = times.iter().sum();
+    let count = u32::try_from(times.len()).ok().filter(|count| *count > 0)?;
+    Some(sum.as_secs_f64() / f64::from(count))
 }
 
 /// For people.

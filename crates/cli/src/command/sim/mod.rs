@@ -2,13 +2,15 @@
 
 mod capture;
 mod findings;
+pub mod import;
 mod lines;
 pub mod memory;
+mod optimum;
 mod replay;
 mod report;
 pub mod run;
 pub mod schema;
-mod seeds;
+pub mod seeds;
 mod trace;
 mod watch;
 mod written;
@@ -23,6 +25,9 @@ use crate::failure::{Ending, Failure};
 pub enum Sim {
     Run(run::Run),
     Replay(replay::Replay),
+    #[command(subcommand)]
+    Import(import::Import),
+    Optimum(optimum::Optimum),
     Schema(schema::Schema),
 }
 
@@ -32,11 +37,13 @@ impl Sim {
         match self {
             Self::Run(command) => command.run(common),
             Self::Replay(command) => command.run(common),
+            Self::Import(command) => command.run(),
+            Self::Optimum(command) => command.run(common),
             Self::Schema(command) => command.run(),
         }
     }
 }
 
-fn count(things: usize) -> u64 {
+pub fn count(things: usize) -> u64 {
     u64::try_from(things).unwrap_or(u64::MAX)
 }

@@ -44,7 +44,7 @@ Examples:
   dhow sim replay alpha.rec
   dhow sim replay alpha.rec --trace --from 1200";
 
-/// Lead a node through a recording, and see that it does the same once more
+/// Replay a recording to a node, and check that it does the same again
 ///
 /// The recording is one of `dhow node run --record`. Exit code 1 where the node does something else than what is recorded: the first difference is named.
 #[derive(Args, Debug)]

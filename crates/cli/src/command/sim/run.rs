@@ -2,20 +2,18 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::num::NonZero;
 use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use dhow_scenario::{Scenario, plan};
-use dhow_sim::{Estimate, Outcome, Run as Simulation, Stride};
+use dhow_sim::{Outcome, Run as Simulation, Stride};
 
 use super::capture::CaptureFile;
 use super::report::Report;
 use super::seeds::{Post, Runner, Seeds};
 use super::watch::Watch;
-use super::{count, findings, lines, memory, trace};
+use super::{findings, lines, memory, trace};
 use crate::arguments::{Common, parse_duration, parse_number, parse_size};
 use crate::command::lab::study::{check_question, wrong};
 use crate::failure::{Ending, Failure};
@@ -52,25 +50,25 @@ pub struct Run {
     /// The seed [default: the scenario's, or 1]
     #[arg(long, value_name = "NUMBER", value_parser = parse_number)]
     seed: Option<u64>,
-    /// Run with so many seeds, from that of --seed on
+    /// Number of seeds, from that of --seed on
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// Run so many seeds at once [default: as many as there are cores, or as memory is expected to hold]
+    /// Number of seeds that run at once [default: as many as there are cores, or as memory is expected to hold]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     jobs: Option<u64>,
-    /// Run the other seeds too where one finds a violation
+    /// Go on with the other seeds after a violation
     #[arg(long)]
     keep_going: bool,
     /// Set a value of the scenario: of every section of a name (traffic.size=2kB), or of one, by its name or its position from 0 (link.NAME.rate=1Mbit, traffic.0.count=5); several times for several
     #[arg(long = "set", value_name = "PATH=VALUE")]
     settings: Vec<String>,
-    /// Stop after so much virtual time, whatever the scenario says; ahead of the scenario's end nothing is expected to have arrived (expects_all)
+    /// Stop at this virtual time, whatever the scenario says; before the scenario's end nothing is expected to have arrived (expects_all)
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     until: Option<Duration>,
     /// Refuse a scenario that is expected to take more memory [default: nine tenths of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
-    /// Say on stderr how far it is, a line a second, also where nobody watches
+    /// Report progress on stderr, a line a second, also where that is not a terminal
     #[arg(long)]
     progress: bool,
     /// Write report.html and tables as CSV into a directory
@@ -171,22 +169,8 @@ impl Run {
         if self.trace {
             return Ok(1);
         }
-        let each = Estimate::of(scenario).octets().max(1);
-        let fit = (self.memory_limit() / each).max(1);
-        let Some(jobs) = self.jobs else {
-            let cores = thread::available_parallelism().map_or(1, NonZero::get);
-            return Ok(count(cores).min(fit));
-        };
-        let jobs = jobs.min(self.seeds);
-        if jobs > fit {
-            let what = format!(
-                "cannot run {jobs} seeds at once: each would take about {}, and {} may be taken",
-                quantity::size(each),
-                quantity::size(self.memory_limit())
-            );
-            return Err(Failure::usage(what).with_hint(format!("--jobs {fit} fits")));
-        }
-        Ok(jobs)
+        let asked = self.jobs.map(|jobs| jobs.min(self.seeds));
+        memory::jobs(asked, scenario, self.memory_limit())
     }
 
     fn memory_limit(&self) -> u64 {

@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::super::oracle::Ledger;
 use super::super::segment::*;
 use super::super::{Config, Engine};
 use super::referee::segment_of;
 use super::wire::{datagrams, read};
 use super::world::{ALL, at, flatten};
+use crate::datagram::ledger::Ledger;
 use crate::datagram::{Batch, DatagramEvent, DatagramLink};
 use crate::stream::LinkCommand;
 
@@ -87,8 +87,7 @@ fn play(
         engine.handle_left(at(0), batch.len() as u64);
     }
     assert_eq!(engine.incoming.held().0, 0, "{name}: every session is over");
-    let whole = ledger.whole.into_iter().map(|(_, block)| block);
-    (whole.collect(), reports)
+    (ledger.payloads(), reports)
 }
 
 /// Checkpoint, lower and upper bound, and claims.

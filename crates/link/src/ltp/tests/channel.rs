@@ -1,10 +1,11 @@
 //! Engines over channels of all kinds, many seeds each.
 
 use alloc::vec;
+use alloc::vec::Vec;
 
 use super::super::segment::{Party, Reason};
 use super::super::{Config, Rate, Red};
-use super::world::{Conditions, Dice, World, block};
+use super::world::{Conditions, Dice, World, block, has};
 use crate::stream::{LinkCommand, RefuseReason, TransferId};
 
 const SECOND: u64 = 1_000_000;
@@ -66,8 +67,17 @@ fn sizes(dice: &mut Dice) -> usize {
 }
 
 fn run(seed: u64, red: Red) -> World {
+    run_with_cookies(seed, red, 0)
+}
+
+fn run_with_cookies(seed: u64, red: Red, cookie_octets: u64) -> World {
+    run_as(seed, red, |config| config.cookie_octets = cookie_octets)
+}
+
+fn run_as(seed: u64, red: Red, change: impl Fn(&mut Config)) -> World {
     let mut dice = Dice(seed);
-    let config = config(&mut dice, red);
+    let mut config = config(&mut dice, red);
+    change(&mut config);
     let conditions = conditions(&mut dice, &config);
     let mut world = World::new(&config, conditions, seed);
     for number in 0..1 + dice.below(12) {
@@ -97,6 +107,42 @@ fn red_blocks_arrive_once_and_whole_and_their_senders_know() {
             assert!(end.failed.is_empty(), "seed {seed}");
         }
     }
+}
+
+/// RFC 5327 2.2: so they do where each session has a cookie, or two that crossed, whatever is lost, late or overtaken.
+#[test]
+fn red_blocks_arrive_where_sessions_have_cookies() {
+    for seed in 0..300 {
+        let world = run_with_cookies(seed, Red::All, 1 + seed % 16);
+        for from in [0, 1] {
+            let (sent, whole) = world.both(from);
+            assert!(sent == whole, "seed {seed}");
+            assert_eq!(world.ends[from].transmitted.len(), sent.len());
+        }
+    }
+}
+
+/// So they do where those that wait share a block: it has all octets of each in one place, and nothing else.
+#[test]
+fn transfers_that_share_blocks_arrive_once_and_whole_and_their_senders_know() {
+    let mut shared = 0;
+    for seed in 0..300 {
+        let world = run_as(seed, Red::All, |config| config.aggregate = 30_000);
+        for from in [0, 1] {
+            let (sent, whole) = world.both(from);
+            assert_eq!(world.ends[from].transmitted.len(), sent.len());
+            let octets = |blocks: &[Vec<u8>]| blocks.iter().map(Vec::len).sum::<usize>();
+            assert_eq!(octets(&sent), octets(&whole), "seed {seed}");
+            for transfer in &sent {
+                assert!(
+                    whole.iter().any(|block| has(block, transfer)),
+                    "seed {seed}"
+                );
+            }
+            shared += sent.len() - whole.len();
+        }
+    }
+    assert!(shared > 200, "{shared} of them shared a block");
 }
 
 /// Green blocks arrive once where they do, and nobody is told more than that they were sent.

@@ -120,3 +120,43 @@ fn at_a_loss_of_five_percent_a_block_waits_two_round_trips_at_most() {
     assert!(worst <= 200, "{worst} hundredths of a round trip\n{table}");
     assert_eq!(table, std::fs::read_to_string(path).unwrap(), "{table}");
 }
+
+/// A file over a long path: its octets with those that are lost leave without a pause, and after the last of them there are two round trips, one of
+/// which is for the repairs. No checkpoint waits for a timer because reports of gaps have taken all room.
+#[test]
+fn a_long_path_that_loses_is_busy_until_the_end() {
+    const LENGTH: u64 = 25_000_000;
+    let round_trip = 4 * SECOND;
+    for (seed, lost) in [(1, 10), (2, 10), (3, 50)] {
+        let config = Config {
+            light_time: Duration::from_secs(2),
+            checkpoint_octets: 0,
+            rate: Rate {
+                octets_per_s: RATE,
+                burst_octets: 3_000,
+            },
+            ..Config::default()
+        };
+        let conditions = Conditions {
+            lost,
+            delay: round_trip / 2,
+            sync: 2_000,
+            ..Conditions::default()
+        };
+        let mut world = World::new(&config, conditions, seed);
+        let transfer = world.transmit(0, block(seed, LENGTH as usize));
+        world.settle(3_000 * SECOND);
+        assert!(
+            world.ends[1].faults.is_empty(),
+            "{:?}",
+            world.ends[1].faults
+        );
+        let sent = world.referee.counts.octets * 1_400 / 1_380 * SECOND / RATE;
+        let time = world.ends[0].transmitted[&transfer];
+        let idle = time - sent;
+        assert!(idle < 2 * round_trip + SECOND / 2, "seed {seed}: {idle} us");
+        let again = world.referee.counts.octets - LENGTH;
+        let expected = LENGTH * lost / 1_000;
+        assert!(again < 2 * expected, "seed {seed}: {again} octets again");
+    }
+}

@@ -418,3 +418,28 @@ fn claims_are_bounded() {
             .any(|segment| *segment == Segment::ReportAck(id, 10))
     );
 }
+
+/// Octets that are lost while others leave for the first time for a round trip more are sent again once, and at the end of a block with copies.
+#[test]
+fn only_what_is_lost_near_the_end_has_copies() {
+    let rate = super::super::Rate {
+        octets_per_s: 1_000,
+        burst_octets: 150,
+    };
+    // A round trip takes 2,000 octets.
+    for (sent_s, copies) in [(3, 1), (10, 2)] {
+        let mut script = Script::new(Config { rate, ..config() });
+        script.transmit(0, 10_000);
+        let before = script.pass(sent_s * SECOND);
+        let Segment::Data(first) = &before[0].1 else {
+            panic!("data");
+        };
+        let (id, end) = (first.head.session, first.head.end());
+        script.receive(&[report(id, (7, 0), (0, 2 * end), &[(end, 2 * end)])]);
+        let after = script.pass(2 * SECOND);
+        let segments: Vec<_> = after.into_iter().map(|(_, segment)| segment).collect();
+        let again = heads(&segments).into_iter();
+        let again = again.filter(|head| head.offset == 0);
+        assert_eq!(again.count(), copies, "after {sent_s} s");
+    }
+}

@@ -46,6 +46,8 @@ struct Session {
     reports_arrived: BTreeSet<u64>,
     report_acks: usize,
     acked: BTreeSet<u64>,
+    /// Reports whose acknowledgment arrived.
+    acks_arrived: BTreeSet<u64>,
     cancels: BTreeMap<Party, Cancels>,
 }
 
@@ -103,6 +105,9 @@ impl Referee {
                 );
                 counts.reports += 1;
                 counts.unasked += usize::from(report.checkpoint == 0);
+                // RFC 5326 6.14.
+                let is_over = session.acks_arrived.contains(&report.serial);
+                assert!(!is_over, "a report after its acknowledgment");
                 session.report_sent(report);
             }
             Segment::ReportAck(_, serial) => {
@@ -148,7 +153,10 @@ impl Referee {
             Segment::Cancel(_, by, _) => {
                 session.cancels.entry(by).or_default().arrivals += 1;
             }
-            Segment::ReportAck(..) | Segment::CancelAck(..) => {}
+            Segment::ReportAck(_, serial) => {
+                session.acks_arrived.insert(serial);
+            }
+            Segment::CancelAck(..) => {}
         }
     }
 

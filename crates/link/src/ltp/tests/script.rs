@@ -151,6 +151,7 @@ impl Script {
             outgoing,
             incoming,
             mtu: None,
+            light_time: None,
         };
         self.engine.handle_path(at(self.now), path);
     }

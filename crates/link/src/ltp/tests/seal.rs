@@ -111,7 +111,7 @@ fn authentication(suite: Ciphersuite) -> Authentication {
     Authentication {
         suite,
         key_id: vec![0x24],
-        seal: Arc::new(Keys),
+        seal: Some(Arc::new(Keys)),
     }
 }
 

@@ -68,19 +68,20 @@ pub(super) fn read(datagram: &[u8]) -> Vec<Result<Segment, Fault>> {
 /// The octets of a segment without extensions.
 pub(super) fn written(segment: &Segment) -> Vec<u8> {
     let (mut out, none) = (Vec::new(), Envelope::default());
+    let none = Around::from(&none);
     match segment {
         Segment::Data(data) => {
-            write_data_head(&mut out, &data.head, &none);
+            write_data_head(&mut out, &data.head, none);
             out.extend_from_slice(&data.octets);
         }
-        Segment::Report(session, report) => write_report(&mut out, *session, report, &none),
+        Segment::Report(session, report) => write_report(&mut out, *session, report, none),
         Segment::ReportAck(session, serial) => {
-            write_report_ack(&mut out, *session, *serial, &none);
+            write_report_ack(&mut out, *session, *serial, none);
         }
         Segment::Cancel(session, by, reason) => {
-            write_cancel(&mut out, *session, *by, *reason, &none);
+            write_cancel(&mut out, *session, *by, *reason, none);
         }
-        Segment::CancelAck(session, by) => write_cancel_ack(&mut out, *session, *by, &none),
+        Segment::CancelAck(session, by) => write_cancel_ack(&mut out, *session, *by, none),
     }
     out
 }

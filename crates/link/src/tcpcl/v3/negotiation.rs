@@ -69,7 +69,7 @@ pub(super) const fn offered(config: &Config) -> u8 {
 /// Why a peer's contact header is not acceptable.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 enum HeaderFault {
-    #[error("\"{0}\" is no endpoint of a node (RFC 7242 4.1)")]
+    #[error("\"{0}\" is not an endpoint of a node (RFC 7242 4.1)")]
     Endpoint(String),
     #[error("the peer claims our node ID, {0}")]
     OurNodeId(NodeId),

@@ -140,12 +140,16 @@ impl Session {
     }
 
     pub(super) fn handle_insecure(&mut self) {
-        if self.state == super::state::State::Securing {
+        use super::state::State;
+        // Under TLS 1.3 the entity that dialled may hear of a refusal when it has sent its SESS_INIT (RFC 8446 4.4.2.4).
+        if matches!(self.state, State::Securing | State::Initiation) {
             // RFC 9174 4.4.3: both sides close the connection; there is no session to terminate.
             self.opening.clear();
             self.fail(
                 None,
-                DownReason::Security("the TLS handshake failed (RFC 9174 4.4.3)".to_string()),
+                DownReason::Security(
+                    "TLS failed (RFC 9174 4.4.3), the log says on which certificate".to_string(),
+                ),
             );
         }
     }

@@ -52,7 +52,7 @@ fn bundles_of_ion_and_dtnme_come_whole_and_leave_as_they_sent_them() {
         let mut expected = bundles(name);
         assert_eq!(expected.len(), count);
         expected.sort();
-        let mut whole = ledger.whole.clone();
+        let mut whole = ledger.payloads();
         whole.sort();
         assert_eq!(whole, expected);
         // The same bundles from here are the same datagrams.
@@ -61,7 +61,7 @@ fn bundles_of_ion_and_dtnme_come_whole_and_leave_as_they_sent_them() {
             ..fast()
         };
         let mut sender = Conversation::new(config, 0, at(0));
-        for (number, octets) in (0..).zip(&ledger.whole) {
+        for (number, octets) in (0..).zip(&ledger.payloads()) {
             transmit(&mut sender, at(0), number, octets);
         }
         let sent = drain(&mut sender, at(0));

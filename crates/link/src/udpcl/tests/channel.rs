@@ -205,7 +205,7 @@ proptest! {
         let (world, bundles) = play(framing, u64::from(seed), fates, &traffic);
         let mut left: Vec<_> = bundles.clone();
         let mut twice = 0;
-        for whole in &world.ledger.whole {
+        for whole in &world.ledger.payloads() {
             match left.iter().position(|bundle| bundle == whole) {
                 Some(place) => drop(left.swap_remove(place)),
                 None => {
@@ -232,6 +232,6 @@ proptest! {
         let last = bundle(1, 9_000);
         transmit(&mut world.sender, at(world.now), 1_000, &last);
         world.pass(world.now + 20_000);
-        prop_assert_eq!(world.ledger.whole.last(), Some(&last));
+        prop_assert_eq!(world.ledger.payloads().pop(), Some(last));
     }
 }

@@ -25,7 +25,7 @@ fn sent(config: Config, length: usize) -> (Vec<Vec<u8>>, Vec<String>) {
     } else {
         vec![octets]
     };
-    assert_eq!(ledger.whole, expected);
+    assert_eq!(ledger.payloads(), expected);
     (datagrams, told(&mut sender))
 }
 
@@ -330,7 +330,7 @@ fn extents_of_the_store_are_cut_and_never_read() {
         .iter()
         .for_each(|event| ledger.note(event));
     let expected = [bundle(0, 100), (5_000..7_900).map(log_octet).collect()].concat();
-    assert_eq!(ledger.whole, [expected]);
+    assert_eq!(ledger.payloads(), [expected]);
 }
 
 #[test]
@@ -413,5 +413,5 @@ fn a_path_may_take_less_and_more_again() {
     events(&mut receiver)
         .iter()
         .for_each(|event| ledger.note(event));
-    assert_eq!(ledger.whole, [octets]);
+    assert_eq!(ledger.payloads(), [octets]);
 }

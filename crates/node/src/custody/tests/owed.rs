@@ -202,7 +202,7 @@ fn so_many_signals_are_ready_at_a_time() {
 }
 
 #[test]
-#[should_panic(expected = "acceptance is no reason to refuse")]
+#[should_panic(expected = "acceptance is not a reason to refuse")]
 fn acceptance_is_no_refusal() {
     Custody::default().handle_refused(at(0), custodian(9, None), Disposition::Accepted);
 }

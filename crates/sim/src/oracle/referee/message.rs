@@ -273,7 +273,7 @@ fn init(fields: &mut Fields<'_>) -> Read {
     each_item(items, |_, _| Ok(()))?;
     match std::str::from_utf8(node_id) {
         Ok(_) => Ok(Some(Message::Init(offer))),
-        Err(_) => Err("has a node ID that is no text (RFC 9174 4.6)".to_owned()),
+        Err(_) => Err("has a node ID that is not text (RFC 9174 4.6)".to_owned()),
     }
 }
 

@@ -37,7 +37,7 @@ pub fn greeting(fields: &mut Fields<'_>, flags: u8) -> Read {
         return Ok(None);
     };
     if std::str::from_utf8(endpoint).is_err() {
-        return Err("has an endpoint ID that is no text (RFC 7242 4.1)".to_owned());
+        return Err("has an endpoint ID that is not text (RFC 7242 4.1)".to_owned());
     }
     let offer = Offer {
         keepalive_s,

@@ -192,7 +192,7 @@ fn endpoint_of(text: &str) -> Read<EndpointId> {
     let parsed = text.parse();
     parsed.map_err(|_| {
         Stop::Wrong(format!(
-            "names '{text}', which is no endpoint (RFC 5050 4.4)"
+            "names '{text}', which is not an endpoint (RFC 5050 4.4)"
         ))
     })
 }

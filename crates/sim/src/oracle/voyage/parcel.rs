@@ -209,7 +209,7 @@ impl Parcel {
 
 fn read(items: &mut Items<'_>) -> Read<Parcel> {
     if items.octet()? != 0x9f {
-        return wrong("sends a bundle that is no indefinite array (RFC 9171 4.1)");
+        return wrong("sends a bundle that is not an indefinite array (RFC 9171 4.1)");
     }
     let mut parcel = primary(items)?;
     let mut numbers = Vec::new();

@@ -77,10 +77,10 @@ module Oedl
       when 'integer', 'int', 'fixnum'
         return value if value.is_a?(Integer)
         return value.to_i if value.is_a?(Float) && value == value.to_i
-        Integer(value.to_s, exception: false) || mismatch(parameter, value, 'whole number')
+        Integer(value.to_s, exception: false) || mismatch(parameter, value, 'a whole number')
       when 'float', 'double', 'numeric'
         return value if value.is_a?(Numeric)
-        Float(value.to_s, exception: false) || mismatch(parameter, value, 'number')
+        Float(value.to_s, exception: false) || mismatch(parameter, value, 'a number')
       when 'boolean', 'bool'
         { true => true, false => false, 'true' => true, 'false' => false }.fetch(value) { mismatch(parameter, value, 'true or false') }
       else value
@@ -90,7 +90,7 @@ module Oedl
     private
 
     def mismatch(parameter, value, wanted)
-      Oedl.refuse("#{name || uri}'s property '#{parameter.name}' is no #{wanted}: #{value.inspect}")
+      Oedl.refuse("#{name || uri}'s property '#{parameter.name}' is not #{wanted}: #{value.inspect}")
     end
 
     def near(name) = "it has #{@parameters.keys.empty? ? 'none' : @parameters.keys.join(', ')}"

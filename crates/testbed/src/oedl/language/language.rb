@@ -343,7 +343,7 @@ module Oedl
     NAMES.each do |name|
       define_method(name) do |*|
         hint = { 'sleep' => 'wait says it in the plan\'s own time', 'exit' => 'Experiment.done ends an experiment' }[name]
-        Oedl.refuse("'#{name}' is no command of a script", hint: hint)
+        Oedl.refuse("'#{name}' is not a command of a script", hint: hint)
       end
     end
   end

@@ -461,6 +461,26 @@ fn a_failed_handshake_closes_without_a_word_4_4_3() {
 }
 
 #[test]
+fn a_refusal_that_is_heard_after_the_handshake_closes_too() {
+    let mut pair = Pair::new(
+        with_tls("ipn:1.0", TlsPolicy::Preferred),
+        with_tls("ipn:2.0", TlsPolicy::Preferred),
+    );
+    pair.settle();
+    let identities = PeerIdentities::default();
+    pair.command(0, LinkCommand::Secured { identities });
+    assert!(
+        !drain(&mut pair.sessions[0], pair.now).is_empty(),
+        "its SESS_INIT"
+    );
+    pair.command(0, LinkCommand::Insecure);
+    assert!(matches!(
+        events(&mut pair.sessions[0])[..],
+        [LinkEvent::Down(DownReason::Security(_))]
+    ));
+}
+
+#[test]
 fn a_handshake_that_takes_too_long_is_given_up_4_1() {
     let mut pair = Pair::new(
         with_tls("ipn:1.0", TlsPolicy::Preferred),

@@ -1,0 +1,151 @@
+//! Runs of a study in virtual time, beside each other and told in their order.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use dhow_scenario::plan::PlannedRun;
+use dhow_testbed::results::Run as Ran;
+
+use super::study::Study;
+use crate::command::sim::seeds::{Post, Runner, Seeds, Standing};
+use crate::command::sim::{count, memory};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output;
+use crate::progress::Progress;
+use crate::quantity;
+
+/// The interval between two looks at how far they are.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The interval between lines of progress.
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Parts of each run that a bar tells apart.
+const PARTS: u64 = 1000;
+
+/// Runs in virtual time that are to be done.
+pub struct Simulations<'a> {
+    /// The study.
+    pub study: &'a Study,
+    /// The runs.
+    pub left: &'a [PlannedRun],
+    /// Runs at once; nothing for as many as there are cores and as memory is expected to hold.
+    pub jobs: Option<u64>,
+    /// A line a second on stderr, also where nobody watches.
+    pub in_lines: bool,
+}
+
+impl Simulations<'_> {
+    /// Runs them; `tell` is given what came of each, in order.
+    pub fn run(&self, mut tell: impl FnMut(&Ran) -> Result<(), Failure>) -> Result<(), Failure> {
+        let runs = Runs {
+            simulations: self,
+            ends: Mutex::default(),
+        };
+        let all = Seeds {
+            count: count(self.left.len()),
+            jobs: self.jobs()?,
+            look_every: LOOK_EVERY,
+        };
+        let watch = Watch::of(&runs);
+        let ran = all.run(
+            &runs,
+            |standing| watch.look(standing),
+            |ran| watch.bar.hide(|| tell(&ran)),
+        );
+        watch.bar.finish();
+        ran
+    }
+
+    fn jobs(&self) -> Result<u64, Failure> {
+        // The runs of a study are about as large.
+        match self.left.first() {
+            Some(first) => memory::jobs(self.jobs, &self.study.scenario(first)?, memory::limit()),
+            None => Ok(1),
+        }
+    }
+}
+
+/// Runs one after the other on each thread.
+struct Runs<'a> {
+    simulations: &'a Simulations<'a>,
+    /// When each that was begun ends at the latest.
+    ends: Mutex<BTreeMap<u64, Duration>>,
+}
+
+impl Runner for Runs<'_> {
+    type Ran = Ran;
+
+    fn run(&self, number: u64, post: &Post<'_, Ran>) -> Result<Ran, Failure> {
+        let Simulations { study, left, .. } = self.simulations;
+        let planned = usize::try_from(number).ok().and_then(|at| left.get(at));
+        let planned = planned.ok_or_else(|| Failure::refused("there is no such run"))?;
+        let scenario = study.scenario(planned)?;
+        let ends = self.ends.lock();
+        (ends.unwrap_or_else(PoisonError::into_inner)).insert(number, scenario.stop.at);
+        study.simulate(&scenario, planned, &mut |progress| {
+            post.tell(progress) && !interrupt::is_requested()
+        })
+    }
+
+    fn is_last(&self, _: &Ran) -> bool {
+        false
+    }
+
+    fn is_stopped(&self) -> bool {
+        interrupt::is_requested()
+    }
+}
+
+/// Tells how far they are.
+struct Watch<'a> {
+    runs: &'a Runs<'a>,
+    bar: Progress,
+    told: std::cell::Cell<Instant>,
+}
+
+impl<'a> Watch<'a> {
+    fn of(runs: &'a Runs<'a>) -> Self {
+        let total = count(runs.simulations.left.len()).saturating_mul(PARTS);
+        Self {
+            runs,
+            bar: Progress::stretch(total, runs.simulations.study.name().to_owned()),
+            told: std::cell::Cell::new(Instant::now()),
+        }
+    }
+
+    fn look(&self, standing: &Standing) {
+        let words = || {
+            let all = quantity::thousands(count(self.runs.simulations.left.len()));
+            let done = quantity::thousands(standing.done);
+            let under_way = standing.under_way.len();
+            format!("{done} of {all} runs done, {under_way} under way")
+        };
+        if !self.runs.simulations.in_lines {
+            let done = standing.done.saturating_mul(PARTS);
+            return self.bar.say(done + self.parts(standing), words());
+        }
+        if self.told.get().elapsed() >= LINE_EVERY {
+            self.told.set(Instant::now());
+            output::talk(&format!(
+                "{}: {}",
+                self.runs.simulations.study.name(),
+                words()
+            ));
+        }
+    }
+
+    /// Parts of those under way that are done.
+    fn parts(&self, standing: &Standing) -> u64 {
+        let ends = self.runs.ends.lock();
+        let ends = ends.unwrap_or_else(PoisonError::into_inner);
+        let parts = standing.under_way.iter().map(|(number, at)| {
+            let end = ends.get(number).map_or(0, Duration::as_millis).max(1);
+            let part = at.time.as_millis() * u128::from(PARTS) / end;
+            u64::try_from(part).map_or(PARTS, |part| part.min(PARTS))
+        });
+        parts.sum()
+    }
+}

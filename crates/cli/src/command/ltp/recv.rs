@@ -1,0 +1,240 @@
+//! `dhow ltp recv`: blocks into files.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use dhow_daemon::ltp_files::MAX_FILE_OCTETS;
+use dhow_daemon::ltp_files::receiver::{self, About, End, Settings, Told, Watch};
+use serde_json::json;
+
+use super::send::parse_address;
+use super::way::{PORT, WayOptions, seed};
+use crate::arguments::{Common, parse_duration, parse_number, parse_size};
+use crate::failure::{Ending, Failure};
+use crate::interrupt;
+use crate::output::{self, Form};
+use crate::progress::Progress;
+use crate::quantity;
+use crate::socket_address::resolve;
+
+/// Sessions of an engine that are open at a time, at most.
+const SESSIONS_MAX: u64 = 65_536;
+
+const AFTER_HELP: &str = "\
+Example:
+  dhow ltp recv --listen 0.0.0.0:1113 --out inbox --light-time 4min --count 1";
+
+/// Receive blocks of LTP as files
+///
+/// Needs no node. A file is named ltp-ENGINE-SESSION by the sender's engine and session number, and gets its name once it is whole and durable: only then does its sender hear that all of it is there. The first line on stdout says where it listens. Ctrl-C cancels what is under way, of which nothing is kept.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Recv {
+    /// The address to listen at: HOST or HOST:PORT
+    #[arg(long, value_name = "ADDRESS", default_value_t = format!("0.0.0.0:{PORT}"))]
+    listen: String,
+    /// The address to answer to, where it is another than that which segments come from: HOST or HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    reply: Option<String>,
+    /// Engines that may send, by their IDs; several may be given [default: all]
+    #[arg(long, value_name = "N", value_parser = parse_number)]
+    from: Vec<u64>,
+    /// The directory of files
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// End after this many files
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End with exit code 1 when nothing of a file has come for this long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// Give up a file of which nothing has come for this long; at least four round trips
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10min")]
+    silence: Duration,
+    /// Octets of the largest file that is taken
+    #[arg(long, value_name = "SIZE", value_parser = parse_largest, default_value = "1TiB")]
+    largest: u64,
+    /// Sessions of an engine that may be open at a time
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=SESSIONS_MAX))]
+    sessions: u64,
+    #[command(flatten)]
+    way: WayOptions,
+}
+
+fn parse_largest(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        octets if octets > MAX_FILE_OCTETS => Err("a block has at most 1 TiB".to_owned()),
+        octets => Ok(octets),
+    }
+}
+
+impl Recv {
+    /// Receives until all files came.
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        let listen = address(&self.listen)?;
+        fs::create_dir_all(&self.out).map_err(|error| {
+            Failure::refused(format!(
+                "cannot use directory {}: {error}",
+                self.out.display()
+            ))
+        })?;
+        let settings = Settings {
+            listen,
+            reply: self.reply.as_deref().map(address).transpose()?,
+            from: self.from.clone(),
+            way: self.way.way(self.silence),
+            directory: self.out.clone(),
+            largest: self.largest,
+            sessions: usize::try_from(self.sessions).unwrap_or(usize::MAX),
+            count: self.count,
+            timeout: self.timeout,
+            key: self.way.key()?,
+            seed: seed()?,
+        };
+        let mut reception = Reception {
+            form: common.form(),
+            received: 0,
+            progress: Progress::words("receiving"),
+            told: (0, Duration::ZERO),
+            began: std::time::Instant::now(),
+            failure: None,
+        };
+        let end = receiver::receive(settings, &mut reception);
+        reception.progress.finish();
+        if let Some(failure) = reception.failure {
+            return Err(failure);
+        }
+        let end =
+            end.map_err(|error| Failure::refused(format!("cannot receive at {listen}: {error}")))?;
+        match end {
+            End::Count => Ok(Ending::Done),
+            End::Stopped => Ok(Ending::Interrupted),
+            End::Silence => {
+                let silence = self.timeout.map(quantity::elapsed).unwrap_or_default();
+                let files = reception.received;
+                Err(Failure::refused(format!(
+                    "received {files} files: nothing came for {silence}"
+                )))
+            }
+        }
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, Failure> {
+    let (host, port) = parse_address(text, PORT)
+        .map_err(|why| Failure::usage(format!("'{text}' is no address: {why}")))?;
+    resolve(&host, port)
+}
+
+struct Reception {
+    form: Form,
+    received: u64,
+    progress: Progress,
+    /// Octets that had come, and when.
+    told: (u64, Duration),
+    began: std::time::Instant,
+    /// The output cannot be written.
+    failure: Option<Failure>,
+}
+
+impl Watch for Reception {
+    fn is_over(&self) -> bool {
+        self.failure.is_some() || interrupt::is_requested()
+    }
+
+    fn hear(&mut self, told: Told) {
+        let said = match told {
+            Told::Listening(at) => self.listens(at),
+            Told::Note(what) => {
+                self.progress.note(&what);
+                Ok(())
+            }
+            Told::Received(about, path) => {
+                self.received = self.received.saturating_add(1);
+                self.progress.hide(|| self.say(&about, Ok(&path)))
+            }
+            Told::Lost(about, why) => {
+                let why = why.to_string();
+                self.progress.hide(|| self.say(&about, Err(&why)))
+            }
+            Told::Progress(octets, known, files) => {
+                self.show(octets, known, files);
+                Ok(())
+            }
+        };
+        if let Err(failure) = said {
+            self.failure = Some(failure);
+        }
+    }
+}
+
+impl Reception {
+    fn listens(&self, at: SocketAddr) -> Result<(), Failure> {
+        match self.form {
+            Form::Json => output::json(&json!({ "listening": at.to_string() })),
+            Form::Text => output::line(&format!("listening at {at}")),
+        }
+    }
+
+    /// The rate since a while ago, and the time in which the rest of what is known to come is here at that rate.
+    fn show(&mut self, octets: u64, known: u64, files: usize) {
+        let now = self.began.elapsed();
+        let (before, then) = self.told;
+        let (more, time) = (octets.saturating_sub(before), now.saturating_sub(then));
+        if time < Duration::from_secs(1) {
+            return;
+        }
+        self.told = (octets, now);
+        let rest = known.saturating_sub(octets);
+        let left = match more {
+            0 => "-".to_owned(),
+            more => {
+                let nanos = time.as_nanos().saturating_mul(rest.into()) / u128::from(more);
+                let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+                quantity::elapsed(Duration::from_nanos(nanos))
+            }
+        };
+        self.progress.words_now(format!(
+            "{files} files under way, {} of {}, {}, {left} left",
+            quantity::size(octets),
+            quantity::size(known),
+            quantity::rate(more, time),
+        ));
+    }
+
+    fn say(&self, about: &About, file: Result<&Path, &str>) -> Result<(), Failure> {
+        if self.form == Form::Json {
+            return output::json(&json!({
+                "file": file.ok().map(|it| it.display().to_string()),
+                "state": if file.is_ok() { "received" } else { "failed" },
+                "reason": file.err(),
+                "octets": about.octets,
+                "seconds": about.time.as_secs_f64(),
+                "engine": about.engine,
+                "session": about.session,
+                "from": about.from.to_string(),
+            }));
+        }
+        match file {
+            Ok(path) => output::line(&format!(
+                "{}: {} in {}, {}, from engine {} at {}",
+                path.display(),
+                quantity::size(about.octets),
+                quantity::elapsed(about.time),
+                quantity::bit_rate(about.octets, about.time),
+                about.engine,
+                about.from
+            )),
+            Err(why) => {
+                output::talk(&format!(
+                    "session {} of engine {} at {}: {why}",
+                    about.session, about.engine, about.from
+                ));
+                Ok(())
+            }
+        }
+    }
+}

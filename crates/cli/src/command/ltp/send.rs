@@ -1,0 +1,285 @@
+//! `dhow ltp send`: files as blocks.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use dhow_daemon::ltp_files::sender::{self, About, Fate, MAX_FILES_SENT, Settings, Told, Watch};
+use dhow_link::ltp::Red;
+use serde_json::json;
+
+use super::way::{PORT, WayOptions, seed};
+use crate::arguments::{Common, parse_number, parse_size};
+use crate::failure::{Ending, Failure};
+use crate::interrupt;
+use crate::output::{self, Form};
+use crate::progress::Progress;
+use crate::quantity;
+use crate::socket_address::{local_for, resolve};
+
+/// Time after which a session is given up in which the receiver says nothing and nothing else is waited for.
+const SILENCE: Duration = Duration::from_secs(600);
+
+const AFTER_HELP: &str = "\
+Example:
+  dhow ltp send scan.img 3@192.0.2.3 --rate 8Mbit --light-time 4min";
+
+/// Send files to an engine of LTP, each as a block
+///
+/// Needs no node, and no bundles are made. A file that is red as a whole is done with when the receiver has said that it has all of it; `dhow ltp recv` says so once it is durable. LTP has no congestion control: the path must take --rate. Ctrl-C cancels what is under way.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Send {
+    /// Files, none of them empty
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The receiver: [ENGINE@]HOST[:PORT]; the engine's ID is for the output alone, since segments name only their sender's
+    #[arg(value_name = "ENGINE@HOST:PORT", value_parser = parse_receiver)]
+    to: Receiver,
+    /// The engine ID here, by which the receiver knows the sender
+    #[arg(long, value_name = "N", value_parser = parse_number, default_value_t = 1)]
+    engine: u64,
+    /// The part of each file that is acknowledged, and sent again where it is lost: all, none, or octets from its start
+    #[arg(long, value_name = "PART", value_parser = parse_red, default_value = "all")]
+    red: RedPart,
+    /// The address to send from: HOST or HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Option<String>,
+    #[command(flatten)]
+    way: WayOptions,
+}
+
+/// An engine and its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Receiver {
+    engine: Option<u64>,
+    host: String,
+    port: u16,
+}
+
+/// The part of a file that is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RedPart(Red);
+
+fn parse_receiver(text: &str) -> Result<Receiver, String> {
+    let (engine, address) = match text.split_once('@') {
+        Some((engine, address)) => (Some(parse_number(engine)?), address),
+        None => (None, text),
+    };
+    let (host, port) = parse_address(address, PORT)?;
+    Ok(Receiver { engine, host, port })
+}
+
+/// A host and a port, or the usual one where there is none.
+pub fn parse_address(text: &str, usual: u16) -> Result<(String, u16), String> {
+    let is_bare_v6 = text.parse::<std::net::Ipv6Addr>().is_ok();
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !is_bare_v6 && !port.ends_with(']') => {
+            let port = port.parse().map_err(|_| format!("'{port}' is no port"))?;
+            (host, port)
+        }
+        _ => (text, usual),
+    };
+    match host {
+        "" => Err("there is no host".to_owned()),
+        host => Ok((host.to_owned(), port)),
+    }
+}
+
+fn parse_red(text: &str) -> Result<RedPart, String> {
+    Ok(RedPart(match text {
+        "all" => Red::All,
+        "none" => Red::None,
+        text => Red::Octets(parse_size(text)?),
+    }))
+}
+
+impl Send {
+    /// Sends all files.
+    pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        let key = self.way.key()?;
+        let to = resolve(&self.to.host, self.to.port)?;
+        let from = match &self.bind {
+            None => local_for(None, 0, to)?,
+            Some(text) => {
+                let (host, port) = parse_address(text, 0)
+                    .map_err(|why| Failure::usage(format!("cannot send from {text}: {why}")))?;
+                local_for(Some(&host), port, to)?
+            }
+        };
+        let total = self.total()?;
+        let settings = Settings {
+            from,
+            to,
+            engine: self.engine,
+            red: self.red.0,
+            way: self.way.way(SILENCE),
+            key,
+            seed: seed()?,
+        };
+        let mut sending = Sending {
+            command: self,
+            form: common.form(),
+            to,
+            total,
+            began: Instant::now(),
+            progress: Progress::stretch(total, "sending".to_owned()),
+            failure: None,
+        };
+        let sent = sender::send(settings, &self.files, &mut sending);
+        sending.progress.finish();
+        if let Some(failure) = sending.failure {
+            return Err(failure);
+        }
+        let is_whole = sent.map_err(|error| {
+            Failure::refused(format!("cannot send from {from} to {to}: {error}"))
+        })?;
+        match is_whole {
+            true => Ok(Ending::Done),
+            false if interrupt::is_requested() => Ok(Ending::Interrupted),
+            false => Ok(Ending::Incomplete),
+        }
+    }
+
+    /// Octets of all files, each of which can be sent.
+    fn total(&self) -> Result<u64, Failure> {
+        if self.files.len() > MAX_FILES_SENT {
+            let what = format!("there are more than {MAX_FILES_SENT} files");
+            return Err(Failure::usage(what));
+        }
+        let mut total = 0_u64;
+        for path in &self.files {
+            let (_, octets) = sender::open(path).map_err(|why| {
+                Failure::refused(format!("cannot send {}: {why}", path.display()))
+            })?;
+            total = total.saturating_add(octets);
+        }
+        Ok(total)
+    }
+}
+
+struct Sending<'a> {
+    command: &'a Send,
+    form: Form,
+    to: SocketAddr,
+    total: u64,
+    began: Instant,
+    progress: Progress,
+    /// The output cannot be written.
+    failure: Option<Failure>,
+}
+
+impl Watch for Sending<'_> {
+    fn is_over(&self) -> bool {
+        self.failure.is_some() || interrupt::is_requested()
+    }
+
+    fn hear(&mut self, told: Told) {
+        match told {
+            Told::From(_) => {}
+            Told::Note(what) => self.progress.note(&what),
+            Told::Ended(about, fate) => {
+                if let Err(failure) = self.progress.hide(|| self.say(&about, &fate)) {
+                    self.failure = Some(failure);
+                }
+            }
+            Told::Progress(sent, claimed) => {
+                let words = format!(
+                    "{} of {} sent, {} there, {}, {} left",
+                    quantity::size(sent),
+                    quantity::size(self.total),
+                    quantity::size(claimed),
+                    quantity::rate(sent, self.began.elapsed()),
+                    self.left(sent)
+                );
+                self.progress.say(claimed.max(sent / 2), words);
+            }
+        }
+    }
+}
+
+impl Sending<'_> {
+    /// Time until the last report comes, if nothing is lost: the rest leaves at the rate so far, and the report comes a round trip later.
+    fn left(&self, sent: u64) -> String {
+        if sent == 0 {
+            return "-".to_owned();
+        }
+        let elapsed = self.began.elapsed().as_nanos();
+        let rest = u128::from(self.total.saturating_sub(sent));
+        let nanos = elapsed.saturating_mul(rest) / u128::from(sent);
+        let leaving = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        let round_trip = self.command.way.light_time().saturating_mul(2);
+        quantity::elapsed(leaving.saturating_add(round_trip))
+    }
+
+    fn say(&self, about: &About, fate: &Fate) -> Result<(), Failure> {
+        let path = self.command.files.get(about.number);
+        let path = path.map(|it| it.display().to_string()).unwrap_or_default();
+        let (state, why) = match fate {
+            Fate::Acknowledged => ("acknowledged", None),
+            Fate::Sent => ("sent", None),
+            Fate::Failed(why) => ("failed", Some(why.to_string())),
+        };
+        if self.form == Form::Json {
+            return output::json(&json!({
+                "file": path,
+                "state": state,
+                "reason": why,
+                "octets": about.octets,
+                "seconds": about.time.as_secs_f64(),
+                "engine": self.command.engine,
+                "session": about.session,
+                "to": self.to.to_string(),
+                "to_engine": self.command.to.engine,
+            }));
+        }
+        match why {
+            Some(why) => {
+                output::talk(&format!("{path}: {why}"));
+                Ok(())
+            }
+            None => output::line(&format!(
+                "{path}: {state}, {} in {}, {}, session {}",
+                quantity::size(about.octets),
+                quantity::elapsed(about.time),
+                quantity::bit_rate(about.octets, about.time),
+                about.session.unwrap_or(0)
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_is_an_address_with_or_without_engine_and_port() {
+        for (text, engine, host, port) in [
+            ("3@192.0.2.3:1114", Some(3), "192.0.2.3", 1114),
+            ("3@192.0.2.3", Some(3), "192.0.2.3", 1113),
+            ("host", None, "host", 1113),
+            ("[::1]:5", None, "[::1]", 5),
+            ("7@::1", Some(7), "::1", 1113),
+            ("[::1]", None, "[::1]", 1113),
+        ] {
+            let host = host.to_owned();
+            assert_eq!(
+                parse_receiver(text),
+                Ok(Receiver { engine, host, port }),
+                "{text}"
+            );
+        }
+        for text in ["x@host", "host:x", ":5", "3@", "host:70000"] {
+            assert!(parse_receiver(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_red_part_is_all_none_or_octets() {
+        assert_eq!(parse_red("10kB"), Ok(RedPart(Red::Octets(10_000))));
+        assert_eq!(parse_red("all"), Ok(RedPart(Red::All)));
+        assert!(parse_red("some").is_err());
+    }
+}

@@ -1,0 +1,443 @@
+//! Files to one engine, each as a block.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dhow_bundle::Instant;
+use dhow_bundle::storage::Piece;
+use dhow_link::datagram::{DatagramEvent, Path as Cue};
+use dhow_link::ltp::{Addressee, Engine, Red};
+use dhow_link::stream::{RefuseReason, TerminateReason, TransferId};
+use dhow_link::{DatagramLink as _, LinkCommand};
+
+use super::leaving::{Failed, LeavingFiles};
+pub use super::leaving::{Unreadable, open};
+use super::socket::{NO_WAY_WAIT, Sent, Socket};
+use super::{LAST_WORDS, LOOK, Way};
+use crate::clock::Clock;
+use crate::config::file::ClockSetting;
+use crate::datagrams::outgoing::{Outgoing, POLLED};
+use crate::datagrams::path::Path as WayThere;
+use crate::datagrams::seal::SharedKey;
+
+/// Files that are open at a time.
+const MAX_FILES: usize = 64;
+
+/// Files of one sender: as many as there are numbers for in the space of offsets.
+pub const MAX_FILES_SENT: usize = 1 << 23;
+
+/// System calls in which datagrams are read before anything else happens.
+const CALLS_PER_TURN: usize = 8;
+
+/// The wishes of who sends.
+#[derive(Debug)]
+pub struct Settings {
+    /// The address to send from.
+    pub from: SocketAddr,
+    /// The address of the engine.
+    pub to: SocketAddr,
+    /// The ID of the engine here.
+    pub engine: u64,
+    /// The part of each file that is acknowledged.
+    pub red: Red,
+    /// The way there.
+    pub way: Way,
+    /// The key of all segments.
+    pub key: Option<Arc<SharedKey>>,
+    /// Hard to guess.
+    pub seed: u64,
+}
+
+/// A file, as far as it was sent.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Its place among the files.
+    pub number: usize,
+    /// The number of its session; `None` when none was begun.
+    pub session: Option<u64>,
+    /// Octets of it.
+    pub octets: u64,
+    /// Time since it was begun.
+    pub time: Duration,
+}
+
+/// The fate of a file.
+#[derive(Debug)]
+pub enum Fate {
+    /// The receiver has it, and durably where it is a receiver of files.
+    Acknowledged,
+    /// It left. A part of it is green: nobody says that it arrived.
+    Sent,
+    /// It failed.
+    Failed(Why),
+}
+
+/// The reason for which a file failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Why {
+    /// It cannot be read.
+    #[error("{0}")]
+    Unreadable(#[from] Unreadable),
+    /// Checkpoints were not answered, or too much was lost.
+    #[error("the receiver does not answer, or too much is lost (RLEXC)")]
+    Unanswered,
+    /// The receiver has no room, or another trouble.
+    #[error("the receiver cancelled the session: it has no room, or another trouble (SYS_CNCLD)")]
+    NoRoom,
+    /// The receiver has no such client service.
+    #[error("the receiver has no such client service (UNREACH)")]
+    NoService,
+    /// The receiver does not want it.
+    #[error("the receiver cancelled the session (USR_CNCLD)")]
+    Unwanted,
+    /// The receiver has begun anew, or was silent.
+    #[error("the receiver has lost the session, or was silent for too long")]
+    Lost,
+    /// The sender ended.
+    #[error("the sender ended before it was acknowledged")]
+    Ended,
+}
+
+/// News of what is sent.
+#[derive(Debug)]
+pub enum Told {
+    /// It sends from this address.
+    From(SocketAddr),
+    /// The end of a file.
+    Ended(About, Fate),
+    /// Something is odd.
+    Note(String),
+    /// Octets sent and octets that the receiver claims, of all files.
+    Progress(u64, u64),
+}
+
+/// Someone who is told.
+pub trait Watch {
+    /// True once it is to end.
+    fn is_over(&self) -> bool;
+    /// Take news.
+    fn hear(&mut self, told: Told);
+}
+
+/// Send files, of which there are at most [`MAX_FILES_SENT`]; true when none failed and all were sent.
+///
+/// # Errors
+/// When the address cannot be had, or the socket fails.
+pub fn send(settings: Settings, files: &[PathBuf], watch: &mut dyn Watch) -> io::Result<bool> {
+    assert!(files.len() <= MAX_FILES_SENT, "all files have a number");
+    let socket = Socket::bind(settings.from)?;
+    watch.hear(Told::From(socket.local()));
+    let clock = Clock::start(ClockSetting::None);
+    let mut config = settings.way.config();
+    config.engine = settings.engine;
+    config.red = settings.red;
+    config.authentication = settings.key.as_ref().map(SharedKey::authentication);
+    config.termination_timeout = LAST_WORDS;
+    let now = clock.now();
+    let mut engine = Engine::new(config, settings.seed, now);
+    // The path may take less than is configured.
+    if let Ok(way) = WayThere::find(settings.to) {
+        let cue = Cue {
+            mtu: way.mtu_octets,
+            ..Cue::default()
+        };
+        engine.handle_path(now, cue);
+    }
+    let sending = Sending {
+        pace: settings.way.pace(),
+        has_more: false,
+        next: now.monotonic,
+        looked: now.monotonic,
+        settings,
+        files,
+        socket,
+        clock,
+        engine,
+        leaving: LeavingFiles::default(),
+        outgoing: Outgoing::default(),
+        open: BTreeMap::new(),
+        begun: 0,
+        over: (0, 0),
+        is_whole: true,
+        is_ending: false,
+        is_down: false,
+        watch,
+    };
+    sending.run()
+}
+
+struct Open {
+    session: Option<u64>,
+    octets: u64,
+    began: Instant,
+}
+
+struct Sending<'a> {
+    settings: Settings,
+    files: &'a [PathBuf],
+    socket: Socket,
+    clock: Clock,
+    engine: Engine,
+    leaving: LeavingFiles,
+    outgoing: Outgoing,
+    /// Files under way, by their numbers.
+    open: BTreeMap<u64, Open>,
+    /// Files that were begun.
+    begun: usize,
+    /// Octets sent and claimed of files that are over.
+    over: (u64, u64),
+    /// No file failed.
+    is_whole: bool,
+    is_ending: bool,
+    is_down: bool,
+    /// The time between batches.
+    pace: Duration,
+    /// There was a batch at the last look, so there may be another.
+    has_more: bool,
+    /// When the next batch may leave.
+    next: Instant,
+    /// When progress was told last.
+    looked: Instant,
+    watch: &'a mut dyn Watch,
+}
+
+impl Sending<'_> {
+    fn run(mut self) -> io::Result<bool> {
+        loop {
+            self.begin();
+            let now = self.clock.now();
+            self.look(now.monotonic);
+            if self
+                .engine
+                .poll_timeout()
+                .is_some_and(|at| at <= now.monotonic)
+            {
+                self.engine.handle_timeout(now);
+            }
+            self.read()?;
+            let sent = self.send();
+            self.take_events();
+            if self.is_down {
+                return Ok(self.is_whole);
+            }
+            let wait = match sent {
+                Sent::NoWay => NO_WAY_WAIT,
+                Sent::NoRoom | Sent::Whole => self.wait(),
+            };
+            if !wait.is_zero() {
+                self.socket.wait(sent == Sent::NoRoom, None, wait)?;
+            }
+        }
+    }
+
+    /// The time until there is something to do, unless a datagram comes.
+    fn wait(&self) -> Duration {
+        let now = self.clock.now().monotonic;
+        // A batch that follows the last too soon would be small.
+        let engine = self.engine.poll_timeout().map(|at| at.max(self.next));
+        let more = self.has_more.then_some(self.next);
+        let until = engine.into_iter().chain(more).min();
+        until.map_or(LOOK, |until| until.since(now).min(LOOK))
+    }
+
+    /// Begin files while few are open.
+    fn begin(&mut self) {
+        while !self.is_ending
+            && self.leaving.len() < MAX_FILES
+            && let Some(path) = self.files.get(self.begun)
+        {
+            let number = u64::try_from(self.begun).unwrap_or(u64::MAX);
+            self.begun = self.begun.saturating_add(1);
+            let now = self.clock.now();
+            let (file, octets) = match open(path) {
+                Ok(it) => it,
+                Err(why) => {
+                    let open = Open {
+                        session: None,
+                        octets: 0,
+                        began: now.monotonic,
+                    };
+                    self.open.insert(number, open);
+                    self.end(number, Fate::Failed(why.into()));
+                    continue;
+                }
+            };
+            let extent = self.leaving.add(number, file, octets);
+            let transfer = TransferId(number);
+            let length = octets;
+            self.engine
+                .handle_command(now, LinkCommand::Transmit { transfer, length });
+            let octets = Piece::Extent(extent);
+            self.engine
+                .handle_command(now, LinkCommand::Supply { transfer, octets });
+            let session = self.engine.progress(transfer).map(|it| it.session);
+            let open = Open {
+                session,
+                octets: length,
+                began: now.monotonic,
+            };
+            self.open.insert(number, open);
+        }
+    }
+
+    /// Whether it is over, and how far it is.
+    fn look(&mut self, now: Instant) {
+        if now.since(self.looked) >= LOOK {
+            self.looked = now;
+            let open = self.open.keys();
+            let progress = open.filter_map(|it| self.engine.progress(TransferId(*it)));
+            let (sent, claimed) = progress.fold(self.over, |sum, it| {
+                let sent = sum.0.saturating_add(it.sent);
+                (sent, sum.1.saturating_add(it.claimed))
+            });
+            self.watch.hear(Told::Progress(sent, claimed));
+        }
+        let is_over = self.watch.is_over();
+        let is_done = self.open.is_empty() && self.begun == self.files.len();
+        if self.is_ending || !(is_over || is_done) {
+            return;
+        }
+        self.is_ending = true;
+        let now = self.clock.now();
+        let open: Vec<_> = self.open.keys().copied().collect();
+        for number in open {
+            let transfer = TransferId(number);
+            self.engine
+                .handle_command(now, LinkCommand::Cancel { transfer });
+        }
+        self.is_whole &= !is_over || is_done;
+        let reason = TerminateReason::Unknown;
+        self.engine
+            .handle_command(now, LinkCommand::Terminate { reason });
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        for _ in 0..CALLS_PER_TURN {
+            let mut datagrams: Vec<Bytes> = Vec::new();
+            let (to, engine) = (self.settings.to.ip(), self.settings.engine);
+            let dropped = self.socket.receive(|message| {
+                if message.from.ip() != to {
+                    return;
+                }
+                let is_it = |it| matches!(it, Addressee::Sender { engine: id, .. } if id == engine);
+                let here = |datagram: &Bytes| Addressee::of(datagram).is_some_and(is_it);
+                datagrams.extend(message.owned().filter(here));
+            })?;
+            if dropped.is_none() {
+                break;
+            }
+            self.engine.handle_datagrams(self.clock.now(), &datagrams);
+        }
+        Ok(())
+    }
+
+    /// Send what may leave now.
+    fn send(&mut self) -> Sent {
+        if self.outgoing.is_empty() {
+            let now = self.clock.now();
+            if now.monotonic < self.next {
+                return Sent::Whole;
+            }
+            self.has_more = self.refill();
+            if !self.has_more {
+                return Sent::Whole;
+            }
+            self.next = now.monotonic + self.pace;
+        }
+        let (sent, left) = self.socket.send(self.settings.to, &mut self.outgoing);
+        self.engine.handle_left(self.clock.now(), left);
+        sent
+    }
+
+    /// Take a batch of the engine; false when there is none.
+    fn refill(&mut self) -> bool {
+        let (engine, leaving) = (&mut self.engine, &mut self.leaving);
+        let (now, cutting) = (self.clock.now(), self.socket.calls().cutting());
+        let key = self.settings.key.as_deref();
+        let mut given = 0;
+        let mut failed: Option<Failed> = None;
+        let is_whole = self.outgoing.fill(cutting, |batch, octets| {
+            engine.poll_datagrams(now, POLLED, batch);
+            given = batch.len();
+            if let Err(error) = leaving.read(batch, octets) {
+                failed = Some(error);
+                return false;
+            }
+            if let Some(key) = key {
+                key.seal(batch, octets);
+            }
+            true
+        });
+        if is_whole {
+            return !self.outgoing.is_empty();
+        }
+        // The datagrams of the batch are lost, those of other files too, which are sent again.
+        self.outgoing.clear();
+        let left = u64::try_from(given).unwrap_or(u64::MAX);
+        self.engine.handle_left(now, left);
+        if let Some(Failed { number, why }) = failed {
+            self.end(number, Fate::Failed(why.into()));
+            let transfer = TransferId(number);
+            self.engine
+                .handle_command(now, LinkCommand::Cancel { transfer });
+        }
+        false
+    }
+
+    fn take_events(&mut self) {
+        while let Some(event) = self.engine.poll_event() {
+            match event {
+                DatagramEvent::Sent { transfer } if self.settings.red != Red::All => {
+                    self.end(transfer.0, Fate::Sent);
+                }
+                DatagramEvent::Transmitted { transfer } => {
+                    self.end(transfer.0, Fate::Acknowledged);
+                }
+                DatagramEvent::Failed {
+                    transfer, refused, ..
+                } => {
+                    let why = match refused {
+                        _ if self.is_ending => Why::Ended,
+                        None => Why::Lost,
+                        Some(RefuseReason::Retransmit) => Why::Unanswered,
+                        Some(RefuseReason::NoResources) => Why::NoRoom,
+                        Some(RefuseReason::NotAcceptable) => Why::NoService,
+                        Some(_) => Why::Unwanted,
+                    };
+                    self.end(transfer.0, Fate::Failed(why));
+                }
+                DatagramEvent::Fault { rule, count } => {
+                    let what = format!("{}: {rule}, {count} times", self.settings.to);
+                    self.watch.hear(Told::Note(what));
+                }
+                DatagramEvent::Down(_) => self.is_down = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// A file is over.
+    fn end(&mut self, number: u64, fate: Fate) {
+        let Some(open) = self.open.remove(&number) else {
+            return;
+        };
+        self.leaving.remove(number);
+        self.is_whole &= !matches!(fate, Fate::Failed(_));
+        if !matches!(fate, Fate::Failed(_)) {
+            self.over.0 = self.over.0.saturating_add(open.octets);
+            self.over.1 = self.over.1.saturating_add(open.octets);
+        }
+        let about = About {
+            number: usize::try_from(number).unwrap_or(usize::MAX),
+            session: open.session,
+            octets: open.octets,
+            time: self.clock.now().monotonic.since(open.began),
+        };
+        self.watch.hear(Told::Ended(about, fate));
+    }
+}

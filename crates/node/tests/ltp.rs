@@ -1,0 +1,401 @@
+//! Two nodes that speak LTP by datagrams which are lost, doubled and overtake each other.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    dead_code,
+    missing_docs,
+    reason = "a test says what is wrong by failing, and uses a part of the world"
+)]
+
+mod world;
+
+use bytes::Bytes;
+use dhow_bundle::{BundleBuilder, CreationTimestamp, DtnTime};
+use dhow_node::api::wire::BundleAdu;
+use dhow_node::config::{Aggregation, Config, DialTime, LinkId, LtpPolicy, Protocol, RedPart};
+use dhow_node::driver::{Carrier, Event};
+use dhow_node::view::LinkState;
+use world::World;
+use world::client::Client;
+
+/// Nodes 1 and 2, each with a link over LTP to the other.
+fn pair(seed: u64, policy: LtpPolicy, edit: impl Fn(u32, &mut Config)) -> World {
+    let mut world = World::circle(2, seed, |number, config| {
+        let link = &mut config.links[0];
+        link.protocol = Protocol::Ltp(policy);
+        link.policy.peer = Some(format!("ipn:{}.0", 3 - number).parse().unwrap());
+        edit(number, config);
+    });
+    world.hostile = true;
+    world.refusals = 0;
+    world
+}
+
+fn payload(number: u32, octets: usize) -> Vec<u8> {
+    let number = usize::try_from(number).unwrap();
+    let octet = |place: usize| u8::try_from((place * 7 + number * 13) % 251).unwrap();
+    (0..octets).map(octet).collect()
+}
+
+fn adu(destination: &str) -> BundleAdu {
+    BundleAdu {
+        dst_eid: destination.into(),
+        lifetime_ms: Some(3_600_000),
+        ..BundleAdu::default()
+    }
+}
+
+fn stored(world: &World, at: usize) -> u64 {
+    world.machines[at].node.as_ref().unwrap().stored().0
+}
+
+/// Gives node 1 bundles of these sizes for node 2, and waits until they are durable there.
+fn offer(world: &mut World, sizes: &[usize]) {
+    let mut sender = Client::new("ipn:1.5", false);
+    for (number, size) in (0..).zip(sizes) {
+        sender.send(adu("ipn:2.42"), &payload(number, *size));
+    }
+    let sender = world.connect(0, sender);
+    world.until("all are durable at the source", |world| {
+        world.client(0, sender).responses.len() == sizes.len() + 1
+    });
+    world.leave(0, sender);
+}
+
+fn set_carrier(world: &mut World, carrier: Carrier) {
+    let link = LinkId(0);
+    for at in [0, 1] {
+        world.handle(at, Event::CarrierChanged { link, carrier });
+    }
+}
+
+#[test]
+fn bundles_of_all_sizes_arrive_once_whatever_is_lost_and_leave_nothing_behind() {
+    for (seed, lost, red) in [
+        (1, 0, RedPart::All),
+        (2, 50, RedPart::All),
+        (3, 200, RedPart::All),
+        (4, 0, RedPart::None),
+        (5, 0, RedPart::Octets(1_000)),
+    ] {
+        let policy = LtpPolicy {
+            red,
+            ..LtpPolicy::default()
+        };
+        let mut world = pair(seed, policy, |_, _| ());
+        world.air.shuffled = true;
+        world.air.doubled = 100;
+        world.air.lost = lost;
+        let sizes = [0, 1, 1_000, 1_400, 3_000, 70_000, 2_000_000];
+        let receiver = world.connect(1, Client::new("ipn:2.42", true));
+        offer(&mut world, &sizes);
+        world.until("all are delivered", |world| {
+            world.client(1, receiver).received.len() == sizes.len()
+        });
+        let mut received: Vec<_> = (world.client(1, receiver).received.iter())
+            .map(|(adu, octets)| (adu.sequence_number, octets.clone()))
+            .collect();
+        received.sort();
+        for (number, (_, octets)) in (0..).zip(received) {
+            let size = sizes[usize::try_from(number).unwrap()];
+            assert!(octets == payload(number, size), "bundle {number} of {size}");
+        }
+        world.until("nothing is left", |world| {
+            stored(world, 0) + stored(world, 1) == 0
+        });
+        world.stay(30);
+        assert_eq!(world.client(1, receiver).received.len(), sizes.len());
+    }
+}
+
+#[test]
+fn a_bundle_stays_until_the_peer_has_it_on_its_disk() {
+    let mut world = pair(6, LtpPolicy::default(), |_, _| ());
+    world.settle();
+    world.machines[1].stalled = true;
+    offer(&mut world, &[10, 30_000]);
+    world.stay(5);
+    assert_eq!((stored(&world, 0), stored(&world, 1)), (2, 2));
+    world.crash(1);
+    world.machines[1].stalled = false;
+    world.start(1);
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    world.until("both are delivered", |world| {
+        world.client(1, receiver).received.len() == 2
+    });
+    world.until("nothing is left", |world| stored(world, 0) == 0);
+}
+
+#[test]
+fn green_data_is_not_acknowledged() {
+    let policy = LtpPolicy {
+        red: RedPart::None,
+        ..LtpPolicy::default()
+    };
+    let mut world = pair(7, policy, |_, _| ());
+    world.air.lost = 1_000;
+    offer(&mut world, &[10, 3_000]);
+    world.until("both have left", |world| stored(world, 0) == 0);
+}
+
+#[test]
+fn transfers_outlast_the_loss_of_the_carrier_and_bundles_wait_for_it() {
+    let mut world = pair(8, LtpPolicy::default(), |_, _| ());
+    world.settle();
+    world.air.lost = 1_000;
+    // So much leaves at once.
+    offer(&mut world, &[40_000]);
+    world.settle();
+    let sent = world.air.sent;
+    set_carrier(&mut world, Carrier::Absent);
+    offer(&mut world, &[10]);
+    world.stay(600);
+    let node = world.machines[0].node.as_ref().unwrap();
+    assert_eq!((world.air.sent, stored(&world, 0)), (sent, 2));
+    assert_eq!(node.links()[0].state, LinkState::Absent);
+    assert!(!node.routes().iter().any(|it| it.usable));
+    set_carrier(&mut world, Carrier::Present);
+    world.air.lost = 0;
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    world.until("both are delivered", |world| {
+        world.client(1, receiver).received.len() == 2
+    });
+    // All of it was lost, and went again once.
+    assert!(
+        world.air.sent < 2 * sent + 20,
+        "{} of {sent}",
+        world.air.sent
+    );
+}
+
+/// Contacts in both directions, from node 1 in the first seconds, and a minute of light between the two.
+fn planned(number: u32, config: &mut Config) {
+    config.links[0].dial = DialTime::Contacts;
+    for (way, time) in [
+        ((1, 2), (10, 20)),
+        ((2, 1), (200, 210)),
+        ((1, 2), (400, 410)),
+    ] {
+        let mut contact = world::contact(way, time);
+        contact.light_time_ms = 60_000;
+        config.contacts.insert(contact).unwrap();
+    }
+    assert!(number < 3);
+}
+
+#[test]
+fn nothing_goes_again_while_the_plan_says_that_the_peer_cannot_answer() {
+    let mut world = pair(9, LtpPolicy::default(), planned);
+    world.air.lost = 1_000;
+    offer(&mut world, &[10]);
+    world.stay(30);
+    assert_eq!((stored(&world, 0), world.air.sent), (1, 1));
+    // The peer may answer from 200 to 210, and that takes a minute. Contacts of this node begin again at 400.
+    world.stay(350);
+    assert_eq!(world.air.sent, 1);
+    world.air.lost = 0;
+    world.stay(40);
+    assert_eq!(
+        (stored(&world, 1), world.air.sent),
+        (1, 2),
+        "the checkpoint again"
+    );
+}
+
+/// RFC 5326 6.5, 6.6: a cue that nothing can leave stops what leaves, and a segment that comes is taken at any time.
+#[test]
+fn a_peer_is_heard_before_the_first_contact_of_this_node_which_answers_in_it() {
+    let mut world = pair(10, LtpPolicy::default(), planned);
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    offer(&mut world, &[10]);
+    world.stay(5);
+    assert_eq!(world.air.sent, 0, "no contact is on");
+    let node = world.machines[1].node.as_ref().unwrap();
+    assert_eq!(node.links()[0].state, LinkState::Absent);
+    assert!(!node.routes().iter().any(|it| it.usable));
+    world.stay(25);
+    assert_eq!(world.client(1, receiver).received.len(), 1);
+    // The report waits for the contact of node 2, which begins at 200.
+    world.stay(160);
+    assert_eq!((stored(&world, 0), world.air.sent), (1, 1));
+    world.stay(20);
+    assert_eq!(stored(&world, 0), 0);
+}
+
+/// Bundles of node 1 for node 2, as octets.
+fn bundle(sequence: u64, octets: &[u8]) -> Vec<u8> {
+    let [source, destination] = ["ipn:1.5", "ipn:2.42"].map(|id| id.parse().unwrap());
+    let creation = CreationTimestamp {
+        time: DtnTime::from_millis(world::EPOCH.as_millis()),
+        sequence,
+    };
+    let builder = BundleBuilder::new(source, destination, creation, 60_000);
+    builder.bundle(octets).unwrap().to_vec()
+}
+
+/// A number as an SDNV.
+fn sdnv(number: usize, out: &mut Vec<u8>) {
+    let mut digits = vec![u8::try_from(number & 0x7f).unwrap()];
+    let mut rest = number >> 7;
+    while rest > 0 {
+        digits.push(u8::try_from(rest & 0x7f).unwrap() | 0x80);
+        rest >>= 7;
+    }
+    out.extend(digits.iter().rev());
+}
+
+/// The segments of a red block of engine 1, of so many octets each (RFC 5326 3.2.1).
+fn block(session: u8, octets: &[u8], size: usize) -> Vec<Bytes> {
+    let count = octets.len().div_ceil(size);
+    let segment = |(number, part): (usize, &[u8])| {
+        let is_last = number + 1 == count;
+        let mut out = vec![if is_last { 3 } else { 0 }, 1, session, 0, 1];
+        sdnv(number * size, &mut out);
+        sdnv(part.len(), &mut out);
+        if is_last {
+            out.extend([7, 0]);
+        }
+        out.extend_from_slice(part);
+        Bytes::from(out)
+    };
+    octets.chunks(size).enumerate().map(segment).collect()
+}
+
+#[test]
+fn a_block_of_several_bundles_comes_apart_however_it_is_cut() {
+    for (session, size) in [(10, 40), (11, 97), (12, 1_000), (13, 65_000)] {
+        let mut world = pair(10, LtpPolicy::default(), |_, _| ());
+        world.air.shuffled = true;
+        world.settle();
+        let receiver = world.connect(1, Client::new("ipn:2.42", true));
+        let payloads = [0, 1, 300, 5_000, 7].map(|octets| payload(3, octets));
+        let bundles = (1..).zip(&payloads).map(|(number, it)| bundle(number, it));
+        let whole = bundles.collect::<Vec<_>>().concat();
+        for octets in block(session, &whole, size) {
+            world.air.inject(0, 1, octets);
+        }
+        world.until("all are delivered", |world| {
+            world.client(1, receiver).received.len() == payloads.len()
+        });
+    }
+}
+
+#[test]
+fn a_block_is_reported_whole_once_each_bundle_in_it_is_durable() {
+    let mut world = pair(11, LtpPolicy::default(), |_, _| ());
+    world.hostile = false;
+    world.settle();
+    world.machines[1].stalled = true;
+    let whole = [bundle(1, b"one"), bundle(2, &payload(1, 4_000))].concat();
+    let segments = block(9, &whole, 1_300);
+    for octets in &segments {
+        world.air.inject(0, 1, octets.clone());
+    }
+    world.settle();
+    assert_eq!((stored(&world, 1), world.air.sent), (2, 0));
+    world.machines[1].stalled = false;
+    world.until("it is reported", |world| world.air.sent > 0);
+    // A bundle that is here already is as good as one that comes.
+    let again = [bundle(1, b"one"), bundle(3, b"three")].concat();
+    let sent = world.air.sent;
+    for octets in block(20, &again, 1_300) {
+        world.air.inject(0, 1, octets);
+    }
+    world.until("it is reported, too", |world| world.air.sent > sent);
+    assert_eq!(stored(&world, 1), 3);
+}
+
+#[test]
+fn a_bundle_that_is_refused_for_good_costs_the_others_of_its_block_nothing() {
+    let mut world = pair(12, LtpPolicy::default(), |_, config| {
+        config.links[0].policy.accept_sources = vec!["ipn:1.*".into()];
+    });
+    world.settle();
+    let [source, destination] = ["ipn:9.5", "ipn:2.42"].map(|id| id.parse().unwrap());
+    let creation = CreationTimestamp {
+        time: DtnTime::from_millis(world::EPOCH.as_millis()),
+        sequence: 9,
+    };
+    let foreign = BundleBuilder::new(source, destination, creation, 60_000)
+        .bundle(&payload(4, 2_000))
+        .unwrap()
+        .to_vec();
+    let whole = [
+        foreign.clone(),
+        bundle(1, b"one"),
+        foreign,
+        bundle(2, b"two"),
+    ]
+    .concat();
+    for octets in block(9, &whole, 700) {
+        world.air.inject(0, 1, octets);
+    }
+    world.until("the others are there", |world| stored(world, 1) == 2);
+    let node = world.machines[1].node.as_ref().unwrap();
+    assert_eq!(node.counters().refused, 2);
+}
+
+/// One of several bundles in a block has no room at the peer, so all of them come back; the others arrive nevertheless, each in a block of its own.
+#[test]
+fn a_bundle_without_room_keeps_no_other_of_its_block_away() {
+    for aggregation in [Aggregation::Shared, Aggregation::Alone] {
+        // The first bundle takes the burst of the rate, so the others wait behind it.
+        let policy = LtpPolicy {
+            aggregation,
+            octets_per_s: 50_000,
+            ..LtpPolicy::default()
+        };
+        let mut world = pair(7, policy, |number, config| {
+            if number == 2 {
+                config.quota_octets = 92_000;
+            }
+        });
+        world.stay(1);
+        set_carrier(&mut world, Carrier::Absent);
+        let mut sizes = [300; 11];
+        (sizes[0], sizes[5]) = (80_000, 12_000);
+        offer(&mut world, &sizes);
+        set_carrier(&mut world, Carrier::Present);
+        world.until("all but one are there", |world| {
+            stored(world, 1) == 10 && stored(world, 0) == 1
+        });
+        world.stay(120);
+        assert_eq!((stored(&world, 0), stored(&world, 1)), (1, 10));
+        // What is delivered makes room for it.
+        let receiver = world.connect(1, Client::new("ipn:2.42", true));
+        world.until("all are delivered", |world| {
+            world.client(1, receiver).received.len() == 11
+        });
+    }
+}
+
+#[test]
+fn bundles_that_wait_share_blocks_and_each_arrives_once() {
+    let sessions = |aggregation| {
+        let policy = LtpPolicy {
+            aggregation,
+            octets_per_s: 50_000,
+            ..LtpPolicy::default()
+        };
+        let mut world = pair(9, policy, |_, _| ());
+        world.stay(1);
+        set_carrier(&mut world, Carrier::Absent);
+        offer(&mut world, &[300; 400]);
+        let receiver = world.connect(1, Client::new("ipn:2.42", true));
+        set_carrier(&mut world, Carrier::Present);
+        world.until("all are delivered", |world| {
+            world.client(1, receiver).received.len() == 400
+        });
+        world.until("nothing is left", |world| {
+            stored(world, 0) + stored(world, 1) == 0
+        });
+        let node = world.machines[0].node.as_ref().unwrap();
+        let counts = node.sessions().into_iter().filter_map(|it| it.datagrams);
+        counts.map(|it| it.sent).sum::<u64>()
+    };
+    let shared = sessions(Aggregation::Shared);
+    let alone = sessions(Aggregation::Alone);
+    assert!(shared * 3 < alone * 2, "{shared} and {alone} datagrams");
+}

@@ -1,0 +1,80 @@
+//! Radios that hosts share.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test"
+)]
+
+mod world;
+
+use dhow_bundle::Instant;
+use world::{run, scenario};
+
+/// The seconds that it takes to bring 50 bundles of 100 kB over each way between hosts who are all within reach of each other, at 1 MB/s.
+fn seconds(channel: &str, ways: &[(u32, u32)], more: &str) -> u64 {
+    let ways: Vec<String> = ways.iter().map(way).collect();
+    let text = format!(
+        r#"
+        [[radio]]
+        name = "near"
+        reach_m = 10
+        rate = "8Mbit"
+        channel = "{channel}"
+        {more}
+        [[group]]
+        name = "h"
+        count = 4
+        radios = ["near"]
+        movement = "none"
+        width_m = 1
+        height_m = 1
+        {}
+        [stop]
+        at = "10min"
+        when_delivered = true
+        expects_all = true
+        "#,
+        ways.concat()
+    );
+    let world = run(&scenario(&text), 1);
+    let count = u64::try_from(ways.len()).unwrap();
+    assert_eq!(world.ledger().delivered, 50 * count);
+    world.now().since(Instant::START).as_secs()
+}
+
+fn way((from, to): &(u32, u32)) -> String {
+    format!("[[traffic]]\nfrom = \"h{from}\"\nto = \"h{to}\"\ncount = 50\nsize = \"100kB\"\n")
+}
+
+#[test]
+fn each_two_have_the_rate_a_host_has_it_or_all_within_reach() {
+    let apart = [(1, 2), (3, 4)];
+    let of_one = [(1, 2), (1, 3)];
+    let both_ways = [(1, 2), (2, 1)];
+    for (ways, taken) in [
+        (apart, [5, 5, 10]),
+        (of_one, [5, 10, 10]),
+        (both_ways, [5, 10, 10]),
+    ] {
+        for (channel, taken) in ["pair", "radio", "reach"].into_iter().zip(taken) {
+            let found = seconds(channel, &ways, "");
+            assert!(
+                (taken..=taken + 1).contains(&found),
+                "{channel} {ways:?}: {found} s"
+            );
+        }
+    }
+}
+
+#[test]
+fn nobody_starves_where_packets_are_lost() {
+    let all: Vec<_> = (1..=4)
+        .flat_map(|from| (1..=4).map(move |to| (from, to)))
+        .collect();
+    let all: Vec<_> = all.into_iter().filter(|(from, to)| from != to).collect();
+    let found = seconds("reach", &all, "loss = 0.01");
+    // Twelve of five seconds, and what goes twice.
+    assert!((60..80).contains(&found), "{found} s");
+}

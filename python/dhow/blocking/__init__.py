@@ -1,0 +1,1 @@
+"""The conversation with a node over blocking sockets."""

@@ -1,0 +1,190 @@
+"""The whole program over LTP: two nodes, loss on the way, engines that send from other ports, and strangers."""
+
+import json
+import random
+import socket
+import threading
+import time
+import unittest
+
+from labs.rig.node import Link, free_port
+from tests.udp import bundle, until
+from tests.workplace import Exchange
+
+# Bundles of one segment and of many, and one of several blocks.
+SIZES = [0, 1, 100, 1_400, 5_000, 70_000, 1 << 20, 10_000_000]
+
+RATE = "80Mbit"
+
+DATAGRAM_OCTETS = 65_535
+
+
+class Relay:
+    """Passes datagrams between two addresses, loses some of them, and sends from ports at which nobody takes segments."""
+
+    def __init__(self, lost: float, seed: int) -> None:
+        self.lost, self.random = lost, random.Random(seed)
+        self.sockets: list[socket.socket] = []
+        self.is_over = False
+        self.passed = 0
+
+    def towards(self, address: tuple[str, int]) -> int:
+        """The port of a way to an address."""
+        inner = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        outer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        inner.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        inner.bind(("127.0.0.1", 0))
+        inner.settimeout(0.2)
+        self.sockets += [inner, outer]
+        threading.Thread(target=self.carry, args=(inner, outer, address), daemon=True).start()
+        return int(inner.getsockname()[1])
+
+    def carry(self, inner: socket.socket, outer: socket.socket, address: tuple[str, int]) -> None:
+        while not self.is_over:
+            try:
+                datagram = inner.recv(DATAGRAM_OCTETS)
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+            if self.random.random() >= self.lost:
+                self.passed += 1
+                outer.sendto(datagram, address)
+
+    def close(self) -> None:
+        self.is_over = True
+        for it in self.sockets:
+            it.close()
+
+
+class Ltp(Exchange):
+    """A sender and a receiver with links over LTP to each other."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        ports: list[int] = []
+        while len(set(ports)) < 2:
+            ports = [free_port(socket.SOCK_DGRAM) for _ in range(2)]
+        self.ports = ports
+        self.join(ports, ports)
+
+    def join(self, own: list[int], ways: list[int]) -> None:
+        """Each node listens at a port of its own, and finds the other at the end of a way."""
+        for node, port, way, peer in (
+                (self.sender, own[0], ways[1], "ipn:2.0"), (self.receiver, own[1], ways[0], "ipn:1.0")):
+            settings = node.settings
+            settings.listen, settings.listen_protocol = f"127.0.0.1:{port}", "ltp"
+            policy = f'peer = "{peer}"\nrate = "{RATE}"\nlight_time = "1ms"\n'
+            settings.links = [Link("other", f"127.0.0.1:{way}", policy, "ltp")]
+            settings.routes = [(peer.replace(".0", ".*"), "other")]
+
+    def set_policy(self, *lines: str) -> None:
+        for node in (self.sender, self.receiver):
+            node.settings.links[0].policy += "\n".join([*lines, ""])
+
+    def exchange(self, *sizes: int) -> None:
+        self.send(self.sender, "ipn:2.42", *sizes)
+        self.send(self.receiver, "ipn:1.42", *sizes)
+        self.take(self.receiver, "ipn:2.42", *sizes)
+        self.take(self.sender, "ipn:1.42", *sizes)
+
+    def test_bundles_of_all_sizes_cross_both_ways(self) -> None:
+        self.start()
+        self.exchange(*SIZES)
+        for node in (self.sender, self.receiver):
+            until(self, lambda node=node: node.metrics()["dhow_bundles_stored"] == 0)
+            shown = node.show("links")
+            [session], [link] = shown["sessions"], shown["links"]
+            self.assertEqual((session["protocol"], session["secured"], link["state"]), ("ltp", False, "up"))
+            self.assertEqual(session["datagrams"]["faults"], 0)
+            self.assertEqual(node.metrics()["dhow_datagrams_ignored_total"], 0)
+        self.assertEqual(self.sender.stop(), 0)
+        self.assertEqual(self.receiver.stop(), 0)
+
+    def test_all_arrives_where_one_datagram_of_twenty_is_lost_each_way(self) -> None:
+        relay = Relay(0.05, seed=7)
+        self.addCleanup(relay.close)
+        self.join(self.ports, [relay.towards(("127.0.0.1", port)) for port in self.ports])
+        self.start()
+        self.exchange(1, 1_400, 70_000, 1 << 20)
+        self.assertGreater(relay.passed, 0)
+
+    def test_what_was_under_way_arrives_after_the_receiver_was_killed(self) -> None:
+        self.start()
+        self.send(self.sender, "ipn:2.42", 100)
+        self.take(self.receiver, "ipn:2.42", 100)
+        # A confirmation that is not durable yet is gone with the node, and the bundle is delivered again.
+        until(self, lambda: self.receiver.metrics()["dhow_bundles_stored"] == 0)
+        self.receiver.kill()
+        self.send(self.sender, "ipn:2.42", 200, 300_000)
+        time.sleep(0.5)
+        self.assertEqual(self.sender.metrics()["dhow_bundles_stored"], 2)
+        self.receiver.start()
+        self.take(self.receiver, "ipn:2.42", 200, 300_000)
+        until(self, lambda: self.sender.metrics()["dhow_bundles_stored"] == 0)
+
+    def test_green_bundles_are_done_with_when_they_have_left(self) -> None:
+        self.set_policy('red = "none"')
+        self.start()
+        self.exchange(0, 100, 70_000)
+        self.receiver.kill()
+        self.send(self.sender, "ipn:2.42", 200)
+        until(self, lambda: self.sender.metrics()["dhow_bundles_stored"] == 0)
+
+    def test_bundles_cross_with_a_key_that_both_have_and_none_without_it(self) -> None:
+        right, wrong = self.directory / "right.key", self.directory / "wrong.key"
+        right.write_text("00112233445566778899aabb\n")
+        wrong.write_text("ff112233445566778899aabb\n")
+        before = self.sender.settings.links[0].policy
+        self.set_policy(f'key = "{right}"')
+        self.start()
+        self.exchange(1, 70_000)
+        self.assertEqual(self.sender.metrics()["dhow_datagrams_ignored_total"], 0)
+        for policy in (f'key = "{wrong}"\n', ""):
+            with self.subTest(policy=policy):
+                self.assertEqual(self.sender.stop(), 0)
+                self.sender.settings.links[0].policy = before + policy
+                ignored = self.receiver.metrics()["dhow_datagrams_ignored_total"]
+                self.sender.start()
+                self.send(self.sender, "ipn:2.42", 100)
+                until(self, lambda: self.receiver.metrics()["dhow_datagrams_ignored_total"] > ignored)
+                self.assertGreater(self.sender.metrics()["dhow_bundles_stored"], 0)
+        self.assertEqual(self.sender.stop(), 0)
+        self.sender.settings.links[0].policy = f'{before}key = "{right}"\n'
+        self.sender.start()
+        self.take(self.receiver, "ipn:2.42", 100, 100)
+
+    def test_engines_that_no_link_names_are_ignored_and_those_of_links_may_send_from_any_port(self) -> None:
+        self.start()
+        # One block of several bundles, from a socket that takes nothing: the form of ION's engines.
+        whole = bundle(1, b"one") + bundle(2, b"second")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            for engine in (9, 1):
+                stranger.sendto(block(engine, 5, whole), ("127.0.0.1", self.ports[1]))
+            for first in range(256):
+                stranger.sendto(bytes([first]) + b"\xff" * 20, ("127.0.0.1", self.ports[1]))
+            stranger.sendto(b"", ("127.0.0.1", self.ports[1]))
+            until(self, lambda: self.receiver.metrics()["dhow_datagrams_ignored_total"] == 258)
+        until(self, lambda: self.receiver.metrics()["dhow_bundles_received_total"] == 2)
+        taken = self.receiver.run(
+            "recv", "ipn:2.42", "--count", "2", "--out", str(self.directory / "inbox"), "--timeout", "30s", "--json")
+        self.assertEqual(taken.returncode, 0, taken.stderr)
+        self.assertEqual([json.loads(line)["octets"] for line in taken.stdout.splitlines()], [3, 6])
+
+
+def sdnv(number: int) -> bytes:
+    """A number as LTP writes it."""
+    digits = [number & 0x7f]
+    while number := number >> 7:
+        digits.append(number & 0x7f | 0x80)
+    return bytes(reversed(digits))
+
+
+def block(engine: int, session: int, octets: bytes) -> bytes:
+    """A red block of client service 1 in one segment (RFC 5326 3.2.1)."""
+    numbers = b"".join(map(sdnv, (engine, session)))
+    return b"\x03" + numbers + b"\x00" + sdnv(1) + sdnv(0) + sdnv(len(octets)) + sdnv(7) + sdnv(0) + octets
+
+
+if __name__ == "__main__":
+    unittest.main()

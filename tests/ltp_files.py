@@ -1,0 +1,351 @@
+"""Files over LTP without nodes: dhow ltp send and dhow ltp recv, with loss between them, ends that die, and strangers."""
+
+import json
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from labs.rig.binary import dhow
+from labs.rig.capture import Capture, judge_missing
+from labs.rig.crew import Crew, Program
+from labs.rig.node import free_port
+from tests.ltp import Relay, block, sdnv
+
+# Files of one segment and of many.
+SIZES = [1, 1_380, 1_381, 70_000, 1 << 20, 10_000_000]
+
+# A rate that needs no patience, and one at which a file is under way for a while.
+RATE, SLOW_RATE = "200Mbit", "8Mbit"
+
+PATIENCE_S = 60.0
+
+# The client service of plain files (docs/ltp.md), as segments have it.
+SERVICE = 1 << 14
+
+INTERRUPTED = 130
+
+
+class LtpFiles(unittest.TestCase):
+    """A receiver, which tells where it listens, and senders."""
+
+    def setUp(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="dhow-test-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.crew = Crew()
+        self.addCleanup(self.crew.close)
+        self.binary = str(dhow("debug"))
+        self.inbox = self.directory / "inbox"
+
+    def start(self, *arguments: str) -> Program:
+        return self.crew.start([self.binary, *arguments, "--json"], log=self.directory / "log")
+
+    def receive(self, *options: str, out: Path | None = None, name: str = "127.0.0.1:0") -> Program:
+        """A receiver that listens."""
+        program = self.start(
+            "ltp", "recv", "--listen", name, "--out", str(out or self.inbox), "--light-time", "1ms", *options)
+        line = program.line(PATIENCE_S)
+        assert line is not None, self.log()
+        self.port = int(json.loads(line)["listening"].rpartition(":")[2])
+        return program
+
+    def send(self, *arguments: str, port: int | None = None, rate: str = RATE) -> Program:
+        *options, files = arguments if arguments and arguments[-1].startswith("/") else (*arguments, "")
+        names = files.split("\n")
+        return self.start(
+            "ltp", "send", *names, f"2@127.0.0.1:{port or self.port}", "--light-time", "1ms", "--rate", rate, *options)
+
+    def file(self, octets: int, name: str | None = None) -> Path:
+        path = self.directory / (name or f"{octets}.file")
+        path.write_bytes(random.Random(octets).randbytes(octets))
+        return path
+
+    def end(self, program: Program, code: int = 0) -> list[dict]:
+        """The values that a program wrote, once it ended."""
+        self.assertEqual(program.wait(PATIENCE_S), code, self.log())
+        lines: list[dict] = []
+        while (line := program.line(PATIENCE_S)) is not None:
+            lines.append(json.loads(line))
+        return lines
+
+    def log(self) -> str:
+        path = self.directory / "log"
+        return path.read_text() if path.exists() else ""
+
+    def assert_came(self, received: list[dict], *files: Path) -> None:
+        """These files came, and no others, each under the name of its session."""
+        came = []
+        for it in received:
+            self.assertEqual(it["state"], "received", it)
+            self.assertEqual(Path(it["file"]).name, f"ltp-{it['engine']}-{it['session']}")
+            came.append(Path(it["file"]).read_bytes())
+        self.assertEqual(sorted(came), sorted(path.read_bytes() for path in files))
+
+    def kept(self) -> list[str]:
+        return sorted(path.name for path in self.inbox.iterdir())
+
+    def test_files_of_all_sizes_cross_and_both_ends_name_their_sessions(self) -> None:
+        files = [self.file(octets) for octets in SIZES]
+        receiver = self.receive("--count", str(len(files)))
+        sent = self.end(self.send("\n".join(map(str, files))))
+        received = self.end(receiver)
+        self.assert_came(received, *files)
+        self.assertEqual([it["state"] for it in sent], ["acknowledged"] * len(files))
+        self.assertEqual({it["session"] for it in sent}, {it["session"] for it in received})
+        self.assertEqual({it["file"] for it in sent}, {str(path) for path in files})
+
+    def test_files_cross_over_ipv6(self) -> None:
+        file = self.file(70_000)
+        try:
+            receiver = self.receive("--count", "1", name="[::1]:0")
+        except AssertionError:
+            self.skipTest("no IPv6 on loopback")
+        sender = self.start("ltp", "send", str(file), f"[::1]:{self.port}", "--rate", RATE)
+        self.end(sender)
+        self.assert_came(self.end(receiver), file)
+
+    def test_all_arrives_where_datagrams_are_lost_both_ways_and_come_from_other_ports(self) -> None:
+        relay = Relay(0.05, seed=7)
+        self.addCleanup(relay.close)
+        back = free_port(socket.SOCK_DGRAM)
+        files = [self.file(octets) for octets in (1, 70_000, 3_000_000)]
+        receiver = self.receive("--count", "3", "--reply", f"127.0.0.1:{relay.towards(('127.0.0.1', back))}")
+        way = relay.towards(("127.0.0.1", self.port))
+        sent = self.end(self.send("--bind", f"127.0.0.1:{back}", "\n".join(map(str, files)), port=way, rate="40Mbit"))
+        self.assertEqual([it["state"] for it in sent], ["acknowledged"] * 3)
+        self.assert_came(self.end(receiver), *files)
+
+    def test_green_files_arrive_and_nobody_says_so(self) -> None:
+        files = [self.file(octets) for octets in (1, 70_000)]
+        receiver = self.receive("--count", "2")
+        sent = self.end(self.send("--red", "none", "\n".join(map(str, files)), rate="40Mbit"))
+        self.assertEqual([it["state"] for it in sent], ["sent", "sent"])
+        self.assert_came(self.end(receiver), *files)
+
+    def test_a_file_of_which_a_part_is_green_arrives(self) -> None:
+        file = self.file(70_000)
+        receiver = self.receive("--count", "1")
+        self.end(self.send("--red", "10kB", str(file), rate="40Mbit"))
+        self.assert_came(self.end(receiver), file)
+
+    def test_many_sessions_at_a_time_from_several_senders(self) -> None:
+        files = [self.file(octets, f"{octets}.file") for octets in range(1_000, 1_400)]
+        receiver = self.receive("--count", "400")
+        parts = [files[at::4] for at in range(4)]
+        senders = [
+            self.send("--engine", str(10 + at), "\n".join(map(str, part))) for at, part in enumerate(parts)]
+        for sender in senders:
+            self.end(sender)
+        received = self.end(receiver)
+        self.assert_came(received, *files)
+        self.assertEqual({it["engine"] for it in received}, {10, 11, 12, 13})
+
+    def test_a_receiver_that_is_killed_keeps_nothing_and_the_next_takes_what_is_under_way(self) -> None:
+        file = self.file(4_000_000)
+        receiver = self.receive()
+        sender = self.send(str(file), rate=SLOW_RATE)
+        time.sleep(1.0)
+        receiver.kill()
+        self.assertEqual(self.kept(), [])
+        again = self.receive("--count", "1", name=f"127.0.0.1:{self.port}")
+        self.end(sender)
+        self.assert_came(self.end(again), file)
+
+    def test_a_sender_that_is_killed_is_given_up(self) -> None:
+        receiver = self.receive("--silence", "100ms", "--timeout", "10s")
+        sender = self.send(str(self.file(4_000_000)), rate=SLOW_RATE)
+        time.sleep(1.0)
+        sender.kill()
+        [lost] = self.end(receiver, code=1)
+        self.assertEqual((lost["state"], lost["file"]), ("failed", None))
+        self.assertGreater(lost["octets"], 0)
+        self.assertEqual(self.kept(), [])
+
+    def test_either_end_cancels_when_it_is_interrupted(self) -> None:
+        file = self.file(4_000_000)
+        for stops in ("sender", "receiver"):
+            with self.subTest(stops=stops):
+                receiver = self.receive("--timeout", "20s")
+                sender = self.send(str(file), rate=SLOW_RATE)
+                time.sleep(1.0)
+                (sender if stops == "sender" else receiver).process.send_signal(signal.SIGINT)
+                [sent] = self.end(sender, code=INTERRUPTED if stops == "sender" else 1)
+                self.assertEqual(sent["state"], "failed")
+                if stops == "sender":
+                    time.sleep(0.5)
+                    receiver.process.send_signal(signal.SIGINT)
+                else:
+                    self.assertIn("USR_CNCLD", sent["reason"])
+                [lost] = self.end(receiver, code=INTERRUPTED)
+                self.assertEqual(lost["state"], "failed")
+                if stops == "sender":
+                    self.assertIn("USR_CNCLD", lost["reason"])
+                self.assertEqual(self.kept(), [])
+
+    def test_files_cross_with_a_key_that_both_have_and_not_with_another(self) -> None:
+        keys = []
+        for name in ("right", "wrong"):
+            path = self.directory / f"{name}.key"
+            path.write_text(random.Random(name).randbytes(20).hex())
+            keys.append(str(path))
+        file = self.file(70_000)
+        receiver = self.receive("--count", "1", "--key", keys[0])
+        self.end(self.send("--key", keys[0], str(file)))
+        self.assert_came(self.end(receiver), file)
+        for options in (("--key", keys[1]), ()):
+            with self.subTest(options=options):
+                receiver = self.receive("--timeout", "2s", "--key", keys[0])
+                sender = self.send(*options, str(file))
+                self.assertEqual(self.end(receiver, code=1), [])
+                sender.process.send_signal(signal.SIGINT)
+                [sent] = self.end(sender, code=INTERRUPTED)
+                self.assertEqual(sent["state"], "failed")
+        self.assertEqual(len(self.kept()), 1)
+
+    def test_files_cross_with_cookies_that_either_end_begins(self) -> None:
+        file = self.file(1_000_000)
+        for sender_octets, receiver_octets in ((16, 0), (0, 16), (16, 16)):
+            receiver = self.receive("--count", "1", "--cookie", str(receiver_octets))
+            self.end(self.send("--cookie", str(sender_octets), str(file)))
+            self.assert_came(self.end(receiver), file)
+
+    def test_a_cookie_that_is_asked_for_is_in_the_first_segment(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as engine:
+            engine.bind(("127.0.0.1", 0))
+            engine.settimeout(PATIENCE_S)
+            self.port = engine.getsockname()[1]
+            sender = self.send("--cookie", "16", str(self.file(1_000)))
+            first = engine.recv(2_000)
+        sender.kill()
+        # Behind the engine's octet and the SDNV of the session: one header extension, a cookie (RFC 5327 2.2) of 16 octets.
+        at = 3 + next(at for at, octet in enumerate(first[2:]) if octet < 128)
+        self.assertEqual(first[at:at + 3], bytes([0x10, 1, 16]))
+
+    def small_disk(self, octets: int) -> Path:
+        """A directory on a disk of this size."""
+        point = self.directory / "small"
+        point.mkdir()
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={octets}", "tmpfs", str(point)],
+            capture_output=True, text=True, timeout=60, check=False)
+        if mounted.returncode != 0:
+            self.skipTest(f"no tmpfs can be mounted: {mounted.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(point)], check=False, timeout=60)
+        return point
+
+    def test_a_full_disk_cancels_the_session_and_harms_no_other(self) -> None:
+        point = self.small_disk(3_000_000)
+        small, large = self.file(1_000_000), self.file(8_000_000)
+        receiver = self.receive(out=point)
+        sent = self.end(self.send(f"{large}\n{small}"), code=1)
+        self.assertEqual({it["file"]: it["state"] for it in sent}, {str(large): "failed", str(small): "acknowledged"})
+        self.assertIn("SYS_CNCLD", next(it["reason"] for it in sent if it["state"] == "failed"))
+        receiver.process.send_signal(signal.SIGINT)
+        received = {it["state"]: it for it in self.end(receiver, code=INTERRUPTED)}
+        self.assertIn("No space", received["failed"]["reason"])
+        self.assert_came([received["received"]], small)
+
+    def test_a_full_disk_harms_no_other_file_where_datagrams_are_lost_both_ways(self) -> None:
+        point = self.small_disk(3_000_000)
+        relay = Relay(0.05, seed=11)
+        self.addCleanup(relay.close)
+        back = free_port(socket.SOCK_DGRAM)
+        large, small = self.file(8_000_000), [self.file(octets) for octets in (70_000, 500_000, 900_000)]
+        receiver = self.receive("--reply", f"127.0.0.1:{relay.towards(('127.0.0.1', back))}", out=point)
+        way = relay.towards(("127.0.0.1", self.port))
+        files = [small[0], large, *small[1:]]
+        sent = self.end(self.send("--bind", f"127.0.0.1:{back}", "\n".join(map(str, files)), port=way, rate="40Mbit"), code=1)
+        states = {it["file"]: it["state"] for it in sent}
+        self.assertEqual(states, {str(path): "failed" if path == large else "acknowledged" for path in files})
+        self.assertIn("SYS_CNCLD", next(it["reason"] for it in sent if it["state"] == "failed"))
+        receiver.process.send_signal(signal.SIGINT)
+        received = self.end(receiver, code=INTERRUPTED)
+        [lost] = [it for it in received if it["state"] == "failed"]
+        self.assertIn("No space", lost["reason"])
+        self.assert_came([it for it in received if it["state"] == "received"], *small)
+        self.assertEqual(sum(path.stat().st_size for path in point.iterdir()), 1_470_000)
+
+    def test_strangers_say_anything_and_files_cross_meanwhile(self) -> None:
+        file = self.file(3_000_000)
+        receiver = self.receive("--count", "1", "--from", "1")
+        sender = self.send(str(file), rate="16Mbit")
+        dice = random.Random(5)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            for at in range(5_000):
+                octets = dice.randbytes(dice.randrange(64))
+                # Some of it nearly means something.
+                if at % 2:
+                    octets = bytes([dice.randrange(16), 1]) + sdnv(dice.randrange(1 << 31)) + octets
+                stranger.sendto(octets, ("127.0.0.1", self.port))
+            stranger.sendto(block(9, 5, b"from an engine that may not"), ("127.0.0.1", self.port))
+        self.end(sender)
+        received = self.end(receiver)
+        self.assert_came([it for it in received if it["session"] and it["octets"] == 3_000_000], file)
+
+    def test_a_plain_block_of_another_program_is_a_file(self) -> None:
+        octets = b"a block of one segment"
+        receiver = self.receive("--count", "1")
+        segment = block(7, 5, octets).replace(sdnv(1) + sdnv(0) + sdnv(len(octets)), sdnv(SERVICE) + sdnv(0) + sdnv(len(octets)), 1)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as engine:
+            engine.settimeout(PATIENCE_S)
+            engine.sendto(segment, ("127.0.0.1", self.port))
+            report = engine.recv(2_000)
+        self.assertEqual(report[0], 8)
+        [received] = self.end(receiver)
+        self.assertEqual((received["engine"], received["session"]), (7, 5))
+        self.assertEqual(Path(received["file"]).read_bytes(), octets)
+
+    def test_another_client_service_is_refused(self) -> None:
+        receiver = self.receive("--timeout", "3s", "--service", "20000")
+        [sent] = self.end(self.send(str(self.file(1_000))), code=1)
+        self.assertIn("UNREACH", sent["reason"])
+        self.end(receiver, code=1)
+
+    def test_what_cannot_be_sent_is_said_before_anything_is_sent(self) -> None:
+        empty = self.directory / "empty"
+        empty.write_bytes(b"")
+        self.port = 9
+        for path, what in ((empty, "at least one octet"), (self.directory, "regular file"), (self.directory / "no", "No such file")):
+            self.assertEqual(self.end(self.send(str(path)), code=1), [])
+            self.assertIn(what, self.log())
+        self.assertEqual(self.end(self.send("--key", str(self.file(3)), str(self.file(5))), code=2), [])
+
+    def test_a_file_that_shrinks_fails_alone(self) -> None:
+        shrinking, other = self.file(4_000_000), self.file(70_000)
+        receiver = self.receive()
+        sender = self.send(f"{shrinking}\n{other}", rate=SLOW_RATE)
+        time.sleep(0.5)
+        shrinking.write_bytes(b"short")
+        sent = {it["file"]: it for it in self.end(sender, code=1)}
+        self.assertIn("shorter", sent[str(shrinking)]["reason"])
+        self.assertEqual(sent[str(other)]["state"], "acknowledged")
+        receiver.process.send_signal(signal.SIGINT)
+        received = self.end(receiver, code=INTERRUPTED)
+        self.assert_came([it for it in received if it["state"] == "received"], other)
+
+    def test_tshark_finds_no_fault_in_what_is_sent(self) -> None:
+        if reason := judge_missing():
+            self.skipTest(reason)
+        files = [self.file(octets) for octets in (1, 1_000, 70_000)]
+        port = free_port(socket.SOCK_DGRAM)
+        capture = Capture(self.crew, self.directory / "files.pcapng", [port], transport="udp", spoken="ltp")
+        receiver = self.receive("--count", "3", name=f"127.0.0.1:{port}")
+        self.end(self.send("\n".join(map(str, files))))
+        self.assert_came(self.end(receiver), *files)
+        capture.stop()
+        self.assertEqual(capture.verdict("ltp").faults, [])
+        services = capture.dissection.fields("ltp.data.offset", "ltp.data.client.id")
+        self.assertTrue(services)
+        self.assertEqual({it for line in services for it in line.split(",")}, {str(SERVICE)})
+        self.assertTrue(capture.dissection.fields("ltp.rpt.sno", "ltp.rpt.sno"))
+        self.assertTrue(capture.dissection.fields("ltp.rpt.ack.sno", "ltp.rpt.ack.sno"))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
