@@ -49,7 +49,7 @@ def make(binary: Path, out: Path, maturin: str) -> Path:
         built = place / "cargo"
         built.write_text(BUILT.format(python=sys.executable, cargo=cargo, told=artifact(cargo, stripped)))
         built.chmod(0o755)
-        command = [maturin, "build", "--profile", "dev", "--offline", "--out", str(place / "out")]
+        command = [maturin, "build", "--profile", "dev", "--locked", "--out", str(place / "out")]
         environment = os.environ | {"CARGO": str(built), "CARGO_TARGET_DIR": str(place / "target")}
         subprocess.run(command, cwd=ROOT, check=True, env=environment, stdout=subprocess.DEVNULL)
         wheel = next((place / "out").glob("*.whl"))

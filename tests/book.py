@@ -3,7 +3,8 @@
 A block marked `sh` of a path is run, all of a page in one shell, in an empty directory. A block marked `text` right behind it is
 what it prints: numbers, times, sizes and lengths of lines may differ, `…` stands for anything within a line, and a line of `…` alone for any
 lines. A block marked with a language and a file's name is written to that file first. A block marked `console` needs a machine of
-its own and is not run; that its commands and options exist is compared with the program and the Makefile. `sh namespaces` and `sh pandas` say what a block needs; where that is
+its own and is not run; that its commands and options exist is compared with the program and the Makefile. A block marked `rust` with a file of
+the repository has lines of it, in their order. `sh namespaces` and `sh pandas` say what a block needs; where that is
 missing, the rest of the page is run and the test says *skipped*.
 """
 
@@ -61,7 +62,9 @@ def read(page: str) -> Walk:
     path = Walk()
     for mark, body in BLOCK.findall((PATHS / page).read_text(encoding="utf-8")):
         language, _, file = mark.partition(" ")
-        if language == "sh":
+        if language == "rust":
+            assert_excerpt(body, ROOT / file)
+        elif language == "sh":
             path.steps.append(Step(body, file))
         elif file:
             path.files[file] = body
@@ -72,6 +75,14 @@ def read(page: str) -> Walk:
         else:
             raise AssertionError(f"{page}: a block is marked {mark!r}, and nobody would check it")
     return path
+
+
+def assert_excerpt(excerpt: str, file: Path) -> None:
+    """All lines but `…` are lines of the file, in their order."""
+    lines = iter(file.read_text(encoding="utf-8").splitlines())
+    for line in excerpt.splitlines():
+        if line.strip() != "…" and line not in lines:
+            raise AssertionError(f"{file} has no such line there: {line}")
 
 
 def shape(line: str) -> str:

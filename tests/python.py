@@ -50,10 +50,13 @@ class Applications(Workplace):
         return self.enterContext(self.there.receive(endpoint, timeout=PATIENCE_S, **words))
 
     def test_a_bundle_arrives_with_its_identity(self) -> None:
-        bundle = self.here.send(ENDPOINT, b"hello", lifetime=90)
+        for wrong in ("urgent", "expedited:", "expedited:255", "expedited:-1", "expedited:+1"):
+            with self.assertRaises(ValueError):
+                self.here.send(ENDPOINT, b"", priority=wrong)
+        bundle = self.here.send(ENDPOINT, b"hello", lifetime=90, priority="expedited:7")
         delivery = next(self.deliveries())
         self.assertEqual((delivery.id, delivery.source, delivery.destination), (bundle, self.here.endpoint, ENDPOINT))
-        self.assertEqual((delivery.size, delivery.lifetime_s, delivery.version), (5, 90.0, 7))
+        self.assertEqual((delivery.size, delivery.lifetime_s, delivery.version, delivery.priority), (5, 90.0, 7, "expedited:7"))
         self.assertEqual(delivery.read(), b"hello")
         delivery.confirm()
 

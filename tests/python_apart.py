@@ -14,10 +14,12 @@ import unittest
 from pathlib import Path
 
 from labs.rig.binary import ROOT, dhow, target_directory
+from labs.rig.node import free_port
 from tests.libraries import environment
 
 LIBRARIES = [
     "mypy", "pandas", "pandas-stubs", "pyarrow", "matplotlib", "nbclient", "nbformat", "ipykernel", "paho-mqtt", "maturin", "grpcio-tools",
+    "openapi-python-client", "ruff",
 ]
 
 # A step takes no longer than this, seconds.
@@ -131,20 +133,20 @@ class Messages(Apart):
             text = lambda: "".join(chr(dice.choice((65, 228, 8364, 128512))) for _ in range(dice.randrange(1, 30)))
             body = lambda framed: framed[wire.number(framed, 0)[1]:]
             for _ in range(3000):
-                head = wire.Adu(text(), text(), payload_octets=number(), report_to=text(), lifetime_ms=number(), flags=number(), version=dice.choice((6, 7)))
+                head = wire.Adu(text(), text(), payload_octets=number(), report_to=text(), lifetime_ms=number(), flags=number(), version=dice.choice((6, 7)), level=dice.randrange(1, 258))
                 made = pb.AAPMessage.FromString(body(wire.request(head))).adu
                 assert (made.src_eid, made.dst_eid, made.payload_length, made.report_to_eid) == (head.source, head.destination, head.payload_octets, head.report_to)
-                assert (made.lifetime_ms, made.bundle_flags, made.bundle_version or 7) == (head.lifetime_ms, head.flags, head.version)
+                assert (made.lifetime_ms, made.bundle_flags, made.bundle_version or 7, made.priority) == (head.lifetime_ms, head.flags, head.version, head.level)
                 config = pb.AAPMessage.FromString(body(wire.config("e", subscribes=True, secret="s", keepalive_s=9, abandon=True, window=5))).config
                 assert (config.is_subscriber, config.secret, config.endpoint_id, config.keepalive_seconds, config.failure_action, config.delivery_window) == (True, "s", "e", 9, 1, 5)
                 identity = number()
                 answer = pb.AAPResponse.FromString(body(wire.answer(8, identity)))
                 assert (answer.response_status, answer.delivery_id) == (8, identity)
                 adu = pb.BundleADU(src_eid=text(), dst_eid=text(), creation_timestamp_ms=number(), sequence_number=number(), payload_length=number(),
-                    adu_flags=[0, 3], report_to_eid=text(), lifetime_ms=number(), delivery_id=number(), bundle_version=6)
+                    adu_flags=[0, 3], report_to_eid=text(), lifetime_ms=number(), delivery_id=number(), bundle_version=6, priority=9)
                 read = wire.message(pb.AAPMessage(adu=adu).SerializeToString())
                 assert read == wire.Adu(adu.src_eid, adu.dst_eid, adu.creation_timestamp_ms, adu.sequence_number, adu.payload_length, adu.report_to_eid,
-                    adu.lifetime_ms, wire.FLAG_ADMINISTRATIVE, adu.delivery_id, 6), read
+                    adu.lifetime_ms, wire.FLAG_ADMINISTRATIVE, adu.delivery_id, 6, 9), read
                 bundle = pb.Bundle(src_eid=text(), creation_timestamp_ms=number(), sequence_number=number(), lifetime_ms=number())
                 response = pb.AAPResponse(response_status=1, bundle_headers=bundle, message=text(), request_id=number())
                 assert wire.response(response.SerializeToString()) == wire.Response(1, response.message, bundle.src_eid, bundle.creation_timestamp_ms,
@@ -283,6 +285,67 @@ class Wheel(Apart):
             [str(fresh / "bin" / "python"), "-c", script], cwd=self.place, env=environment, capture_output=True, text=True,
             timeout=PATIENCE_S, check=False)
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1:]), (0, ["True b'hello'"]), done.stderr)
+
+
+class Generated(Apart):
+    """A client that a generator makes of docs/openapi.json, with a node that runs."""
+
+    def test_a_generated_client_sends_receives_and_is_refused(self) -> None:
+        self.run_python("-m", "openapi_python_client", "generate", "--path", str(ROOT / "docs" / "openapi.json"), "--meta", "none",
+                        "--output-path", str(self.place / "generated"), "--fail-on-warning",
+                        PATH=f"{self.python.parent}:{os.environ['PATH']}")
+        command = [dhow("debug"), "node", "init", "ipn:7.0", "--dir", str(self.place / "node")]
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+        address = f"127.0.0.1:{free_port()}"
+        file = self.place / "node" / "node.toml"
+        file.write_text(f"""{file.read_text()}
+[http]
+listen = "{address}"
+[[token]]
+secret = "sends-and-receives"
+scopes = ["send", "receive"]
+[[token]]
+secret = "sends-and-no-more"
+scopes = ["send"]
+""")
+        script = textwrap.dedent("""
+            import io, sys
+            from generated import AuthenticatedClient
+            from generated.api.default import confirm_delivery, decline_delivery, openapi, receive_bundle, send_bundle
+            from generated.models import Created, Refusal
+            from generated.types import File
+
+            def client(token):
+                return AuthenticatedClient(base_url=sys.argv[1], token=token, timeout=60)
+
+            both, payload = client("sends-and-receives"), bytes(range(256)) * 1000
+            created = send_bundle.sync(client=both, to="ipn:7.42", lifetime="1h", body=File(io.BytesIO(payload)))
+            assert isinstance(created, Created) and created.lifetime_ms == 3_600_000, created
+            for end in (decline_delivery, confirm_delivery):
+                answer = receive_bundle.sync_detailed("42", client=both, wait="30s")
+                assert (answer.status_code, answer.parsed.payload.read()) == (200, payload)
+                assert (answer.headers["dhow-bundle"], answer.headers["dhow-destination"]) == (created.id, "ipn:7.42")
+                done = end.sync_detailed("42", answer.headers["dhow-delivery"], client=both)
+                assert done.status_code == 204, done
+            assert receive_bundle.sync_detailed("42", client=both).status_code == 204
+            for refused, code, word in (
+                (receive_bundle.sync_detailed("42", client=client("sends-and-no-more")), 403, "receive"),
+                (receive_bundle.sync_detailed("42", client=client("none")), 401, "token"),
+                (receive_bundle.sync_detailed("ipn:8.42", client=both), 400, "ipn:8.42"),
+                (confirm_delivery.sync_detailed("42", "77", client=both), 404, "leased"),
+                (send_bundle.sync_detailed(client=both, to="nobody", body=File(io.BytesIO(b"x"))), 400, "nobody"),
+            ):
+                assert refused.status_code == code and isinstance(refused.parsed, Refusal), refused
+                assert word in refused.parsed.error + str(refused.parsed.hint), refused.parsed
+            assert openapi.sync(client=both).to_dict()["openapi"].startswith("3.")
+        """)
+        with subprocess.Popen([dhow("debug"), "node", "run", "--config", str(file)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+            assert running.stdout is not None
+            try:
+                self.assertIn(b"ready", running.stdout.readline())
+                self.run_python("-c", script, f"http://{address}")
+            finally:
+                running.terminate()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The whole program over STCP and MTCP: two nodes that dial each other, peers that say nothing of themselves, and streams that are none."""
+"""The whole program over STCP, MTCP and encapsulation packets: two nodes that dial each other, peers that say nothing of themselves, and streams that are none."""
 
 import json
 import socket
@@ -12,7 +12,7 @@ from tests.workplace import Exchange
 # Bundles of one read and of many.
 SIZES = [1, 23, 24, 255, 256, 5_000, 70_000, 1 << 20, 10_000_000]
 
-PROTOCOLS = ["stcp", "stcp-draft", "mtcp"]
+PROTOCOLS = ["stcp", "stcp-draft", "mtcp", "encapsulation"]
 
 # Octets that a node takes in one bundle, where a test bounds them.
 MRU = 100_000
@@ -161,6 +161,9 @@ def frame(protocol: str, octets: bytes) -> bytes:
     length = len(octets)
     if protocol == "stcp":
         return length.to_bytes(4, "big") + octets
+    if protocol == "encapsulation":
+        # The longest header (CCSDS 133.1-B-3 4.1.2).
+        return b"\xf3\x00\x00\x00" + (length + 8).to_bytes(4, "big") + octets
     mtcp = head(2, length) + octets
     return mtcp if protocol == "mtcp" else b"\x82" + head(0, length) + mtcp
 

@@ -45,6 +45,23 @@ def moment(dtn_ms: int) -> datetime | None:
         return None
 
 
+def level(priority: str) -> int:
+    """The number of a priority, the greater the more urgent: 1 "bulk", 2 "normal", 3 and N "expedited:N" (N 0 to 254). Raises ValueError."""
+    name, colon, ordinal = priority.partition(":")
+    if name == "expedited" and (not colon or ordinal.isdecimal() and ordinal.isascii() and int(ordinal) <= 254):
+        return 3 + int(ordinal or 0)
+    if priority not in ("bulk", "normal"):
+        raise ValueError(f"a priority is bulk, normal, expedited or expedited:N with N at most 254, not {priority!r}")
+    return 1 if priority == "bulk" else 2
+
+
+def priority(number: int | None) -> str:
+    """The name of the priority of a number; that of none is "normal"."""
+    if number is None or number < 3:
+        return "bulk" if number == 1 else "normal"
+    return "expedited" if number == 3 else f"expedited:{number - 3}"
+
+
 def milliseconds(lifetime: float | timedelta) -> int:
     """A lifetime in seconds or as a timedelta, in milliseconds. Raises ValueError below one of them."""
     seconds = lifetime.total_seconds() if isinstance(lifetime, timedelta) else lifetime

@@ -35,7 +35,7 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Adu:
-    """The head of a bundle; creation in milliseconds since 2000-01-01T00:00:00Z, 0 for unknown."""
+    """The head of a bundle; creation in milliseconds since 2000-01-01T00:00:00Z, 0 for unknown; level is its priority: 1 bulk, 2 normal, 3 to 257 expedited."""
 
     source: str
     destination: str
@@ -47,6 +47,7 @@ class Adu:
     flags: int = 0
     delivery_id: int | None = None
     version: int = 7
+    level: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def request(adu: Adu) -> bytes:
     """A bundle to be sent; its payload follows."""
     body = field(1, adu.source or None) + field(2, adu.destination) + field(5, adu.payload_octets)
     body += field(7, adu.report_to or None) + field(1000, adu.lifetime_ms) + field(1001, adu.flags)
-    body += field(1005, adu.version if adu.version != 7 else None)
+    body += field(1005, adu.version if adu.version != 7 else None) + field(1006, adu.level)
     return framed(field(ADU, body))
 
 
@@ -261,7 +262,7 @@ def adu(inner: Fields) -> Adu:
         source=inner.text(1), destination=inner.text(2), creation_ms=inner.number(3), sequence=inner.number(4),
         payload_octets=inner.number(5), report_to=inner.text(7), lifetime_ms=inner.optional(1000),
         flags=inner.number(1001, FLAG_ADMINISTRATIVE if is_record else 0), delivery_id=inner.optional(1003),
-        version=inner.number(1005, 7))
+        version=inner.number(1005, 7), level=inner.optional(1006))
 
 
 def response(octets: bytes) -> Response:

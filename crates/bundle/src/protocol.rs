@@ -20,7 +20,7 @@ pub enum Protocol {
     /// names. A red block is acknowledged; of one that is not, a bundle is removed as over UDP.
     Ltp(LtpPolicy),
     /// Bundles one after the other over a TCP connection, from the side that dials to the side that accepts
-    /// (draft-burleigh-dtn-stcp-00, draft-ietf-dtn-mtcpcl-01), with the peer that the policy names. Nothing is acknowledged: a bundle is
+    /// (draft-burleigh-dtn-stcp-00, draft-ietf-dtn-mtcpcl-01, CCSDS 133.1-B-3), with the peer that the policy names. Nothing is acknowledged: a bundle is
     /// removed when the socket has taken its last octet ([`OnSent`]), and may be lost.
     Stcp(StcpPolicy),
     /// Bundles as the payload of other bundles, which take their own way to the peer that the policy names (draft-ietf-dtn-bibect-03). The
@@ -121,6 +121,8 @@ pub enum Framing {
     StcpDraft,
     /// MTCP (draft-ietf-dtn-mtcpcl-01): a CBOR byte string.
     Mtcp,
+    /// Encapsulation packets of CCSDS (133.1-B-3), each with one bundle (CCSDS 734.2-B-1 B2.1.6). An idle packet is a keep-alive.
+    Encapsulation,
 }
 
 /// The behaviour of a link over a connection in one direction.
@@ -171,7 +173,7 @@ pub enum OnSent {
 
 impl Protocol {
     /// All that files name, with default settings.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Tcpcl4,
         Self::Tcpcl3,
         Self::Auto,
@@ -180,6 +182,7 @@ impl Protocol {
         Self::framed(Framing::Stcp),
         Self::framed(Framing::StcpDraft),
         Self::framed(Framing::Mtcp),
+        Self::framed(Framing::Encapsulation),
         Self::Bibe(BibePolicy::DEFAULT),
     ];
 
@@ -193,6 +196,7 @@ impl Protocol {
         Framing::Stcp.name(),
         Framing::StcpDraft.name(),
         Framing::Mtcp.name(),
+        Framing::Encapsulation.name(),
         Self::Bibe(BibePolicy::DEFAULT).name(),
     ];
 
@@ -206,6 +210,7 @@ impl Protocol {
         Framing::Stcp.name(),
         Framing::StcpDraft.name(),
         Framing::Mtcp.name(),
+        Framing::Encapsulation.name(),
     ];
 
     /// The names that a listener's may have: that of TCPCLv4 answers either version of TCPCL. All others have to be told, since their peers say
@@ -217,6 +222,7 @@ impl Protocol {
         Framing::Stcp.name(),
         Framing::StcpDraft.name(),
         Framing::Mtcp.name(),
+        Framing::Encapsulation.name(),
     ];
 
     /// Connections in one direction with this form of bundles, with default settings.
@@ -314,6 +320,9 @@ impl Protocol {
 }
 
 impl Framing {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Stcp, Self::StcpDraft, Self::Mtcp, Self::Encapsulation];
+
     /// Its name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -321,6 +330,7 @@ impl Framing {
             Self::Stcp => "stcp",
             Self::StcpDraft => "stcp-draft",
             Self::Mtcp => "mtcp",
+            Self::Encapsulation => "encapsulation",
         }
     }
 
@@ -330,13 +340,15 @@ impl Framing {
         match self {
             Self::Stcp => 0xffff_ffff,
             Self::StcpDraft | Self::Mtcp => u64::MAX,
+            // The length in an encapsulation packet counts its header of 8 octets.
+            Self::Encapsulation => 0xffff_fff7,
         }
     }
 
     /// Whether it has frames without a bundle, by which a sender shows that it is there.
     #[must_use]
     pub const fn has_keepalive(self) -> bool {
-        matches!(self, Self::Stcp)
+        matches!(self, Self::Stcp | Self::Encapsulation)
     }
 }
 

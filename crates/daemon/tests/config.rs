@@ -175,7 +175,7 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}{link}protocol = \"tcpcl5\"\n"),
-            "node.toml:6: 'protocol' cannot be \"tcpcl5\" (one of \"tcpcl\", \"tcpcl3\", \"auto\", \"udp\", \"ltp\", \"stcp\", \"stcp-draft\", \"mtcp\", \"bibe\")\nhint: for example: protocol = \"tcpcl\"",
+            "node.toml:6: 'protocol' cannot be \"tcpcl5\" (one of \"tcpcl\", \"tcpcl3\", \"auto\", \"udp\", \"ltp\", \"stcp\", \"stcp-draft\", \"mtcp\", \"encapsulation\", \"bibe\")\nhint: for example: protocol = \"tcpcl\"",
         ),
         (
             format!("{NODE}{link}custody = true\n"),
@@ -199,7 +199,7 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}[[listen]]\nprotocol = \"tcpcl3\"\n"),
-            "node.toml:4: 'protocol' cannot be \"tcpcl3\" (one of \"tcpcl\", \"udp\", \"ltp\", \"stcp\", \"stcp-draft\", \"mtcp\")\nhint: for example: protocol = \"tcpcl\"",
+            "node.toml:4: 'protocol' cannot be \"tcpcl3\" (one of \"tcpcl\", \"udp\", \"ltp\", \"stcp\", \"stcp-draft\", \"mtcp\", \"encapsulation\")\nhint: for example: protocol = \"tcpcl\"",
         ),
         (
             format!(
@@ -693,6 +693,7 @@ fn links_and_listeners_of_stcp_and_mtcp_have_the_keys_that_mean_something() {
         ("stcp", Framing::Stcp, 15),
         ("stcp-draft", Framing::StcpDraft, 0),
         ("mtcp", Framing::Mtcp, 0),
+        ("encapsulation", Framing::Encapsulation, 15),
     ] {
         let text = format!("{NODE}{listen}{link}{peer}")
             .replacen("h:1", "h:2", 1)

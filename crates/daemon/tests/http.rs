@@ -108,7 +108,11 @@ fn a_bundle_goes_in_and_out_and_is_gone_once_confirmed() {
     let place = Place::new();
     let node = start(&place);
     let payload: Vec<u8> = (0..1_000_000_u32).map(|at| at.to_be_bytes()[3]).collect();
-    let sent = send(&node, "to=ipn:2.42&from=7000&lifetime=1h", &payload);
+    let sent = send(
+        &node,
+        "to=ipn:2.42&from=7000&lifetime=1h&priority=expedited:7",
+        &payload,
+    );
     assert_eq!(sent.status, 201, "{}", sent.head);
     assert_eq!(sent.json()["lifetime_ms"], 3_600_000);
     let id = sent.json()["id"].as_str().unwrap().to_owned();
@@ -118,6 +122,7 @@ fn a_bundle_goes_in_and_out_and_is_gone_once_confirmed() {
     assert_eq!(taken.header("dhow-bundle"), id);
     assert_eq!(taken.header("dhow-source"), "ipn:2.7000");
     assert_eq!(taken.header("dhow-destination"), "ipn:2.42");
+    assert_eq!(taken.header("dhow-priority"), "expedited:7");
     assert_eq!(taken.header("dhow-administrative"), "false");
     let place = taken.header("location");
     // Leased: nobody else gets it.
@@ -201,6 +206,8 @@ fn wrong_requests_are_refused_and_leave_nothing() {
         ("to=ipn:2.42&from=dtn:none&report=delivery", "anonymous"),
         ("to=ipn:2.42&colour=red", "colour"),
         ("to=ipn:9.1&from=ipn:3.1", "ipn:3.1"),
+        ("to=ipn:9.1&priority=urgent", "urgent"),
+        ("to=ipn:9.1&priority=expedited:255", "expedited:255"),
     ] {
         let refused = send(&node, query, b"payload");
         let said = refused.json()["error"].as_str().unwrap().to_owned();

@@ -24,7 +24,7 @@ use dhow_node::driver::{Carrier, Event, Occurrence, Purpose, StreamId};
 use world::World;
 use world::client::Client;
 
-const FRAMINGS: [Framing; 3] = [Framing::Stcp, Framing::StcpDraft, Framing::Mtcp];
+const FRAMINGS: [Framing; 4] = Framing::ALL;
 
 /// Nodes 1 and 2, each of which dials the other.
 fn pair(framing: Framing, seed: u64, edit: impl Fn(u32, &mut Config)) -> World {
@@ -402,7 +402,7 @@ fn what_is_kept_leaves_once_and_stays_until_it_expires() {
 #[test]
 fn nodes_that_crash_lose_at_most_what_was_on_its_way() {
     for seed in 0..12 {
-        let framing = FRAMINGS[usize::try_from(seed % 3).unwrap()];
+        let framing = FRAMINGS[usize::try_from(seed % 4).unwrap()];
         let mut world = pair(framing, seed, |_, _| ());
         let sizes = [10, 3_000, 100, 200_000, 50, 7];
         for at in [0, 1] {

@@ -7,7 +7,7 @@ use dhow_node::config::{
 use dhow_scenario::Scenario;
 
 /// The protocols of a node's listeners beside TCPCL, where the scenario has any: nobody there says which it speaks.
-const FRAMINGS: [Framing; 3] = [Framing::Stcp, Framing::StcpDraft, Framing::Mtcp];
+const FRAMINGS: [Framing; 4] = Framing::ALL;
 
 /// The versions of which a listener of TCPCL sends one alone, where the scenario has links that are held to one.
 const VERSIONS: [Version; 2] = [Version::V6, Version::V7];

@@ -18,7 +18,7 @@ use dhow_scenario::scenario::Fidelity;
 use line::line;
 use world::{run, scenario};
 
-const PROTOCOLS: [&str; 3] = ["stcp", "stcp-draft", "mtcp"];
+const PROTOCOLS: [&str; 4] = ["stcp", "stcp-draft", "mtcp", "encapsulation"];
 
 /// So many bundles there and back over two links with these keys.
 fn over(protocol: &str, link: &str, count: u64, more: &str) -> Scenario {

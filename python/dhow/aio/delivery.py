@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from dhow import wire
-from dhow.bundle import BundleId
+from dhow.bundle import BundleId, priority
 from dhow.connection import Connection
 from dhow.errors import STATUS_ERROR, STATUS_SUCCESS, DhowError, Disconnected, Silent
 from dhow.report import StatusReport, status_report
@@ -69,6 +69,11 @@ class Delivery:
     def lifetime_s(self) -> float | None:
         """Lifetime in seconds, if the node says it."""
         return None if self._head.lifetime_ms is None else self._head.lifetime_ms / 1000
+
+    @property
+    def priority(self) -> str:
+        """ "bulk", "normal", "expedited" or "expedited:N", as `send` has it."""
+        return priority(self._head.level)
 
     @property
     def size(self) -> int:

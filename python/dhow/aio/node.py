@@ -14,7 +14,7 @@ from dhow.aio.ordered import CHUNK_OCTETS, StreamReader, StreamWriter
 from dhow.aio.sender import Sender
 from dhow.aio.subscription import WINDOW_MAX, Subscription
 from dhow.aio.world import AsyncioWorld
-from dhow.bundle import FLAG_MUST_NOT_FRAGMENT, BundleId, ReportKind, milliseconds, report_flags
+from dhow.bundle import FLAG_MUST_NOT_FRAGMENT, BundleId, ReportKind, level, milliseconds, report_flags
 from dhow.connection import Connection
 from dhow.payload import Payload, source as source_of
 from dhow.report import StatusReport
@@ -51,18 +51,19 @@ class Node:
     async def send(
         self, to: str, payload: Payload, *, lifetime: float | timedelta | None = None,
         report: ReportKind | Sequence[ReportKind] = (), report_to: str = "", source: str | None = None,
-        fragment: bool = True, version: Literal[6, 7] = 7,
+        fragment: bool = True, version: Literal[6, 7] = 7, priority: str | None = None,
     ) -> BundleId:
         """Sends a bundle and returns its identity, once the node has it durably.
 
         `payload`: octets, a path, or an open file of any length; `lifetime`: seconds or a timedelta (the node's default is a day);
         `report`: the status reports asked for, which go to `report_to` or else to the source; `source`: an endpoint of the node
-        (`endpoint` where it is not said, "dtn:none" for an anonymous bundle); `fragment=False`: the bundle stays in one piece.
+        (`endpoint` where it is not said, "dtn:none" for an anonymous bundle); `fragment=False`: the bundle stays in one piece;
+        `priority`: "bulk", "normal", "expedited" or "expedited:N", N from 0 to 254 the more urgent the greater.
         If the node restarts meanwhile, what it had not answered is sent again: the bundle may then exist twice.
 
         Raises Refused, Disconnected (the node was away for too long), Silent or PayloadError.
         """
-        head = self._head(to, lifetime, report, report_to, source, fragment, version)
+        head = self._head(to, lifetime, report, report_to, source, fragment, version, priority)
         content = await self._world.call(source_of, payload)
         try:
             return await self._sender(source or self.endpoint).send(replace(head, payload_octets=content.length), content)
@@ -72,13 +73,13 @@ class Node:
     async def send_all(
         self, to: str, payloads: Iterable[Payload], *, lifetime: float | timedelta | None = None,
         report: ReportKind | Sequence[ReportKind] = (), report_to: str = "", source: str | None = None,
-        fragment: bool = True, version: Literal[6, 7] = 7,
+        fragment: bool = True, version: Literal[6, 7] = 7, priority: str | None = None,
     ) -> list[BundleId]:
         """Sends a bundle of each payload, without waiting for each, and returns their identities in order; the rest is as with `send`.
 
         Raises Refused or PayloadError at the first payload that the node refuses or that cannot be read: others may have been sent.
         """
-        head = self._head(to, lifetime, report, report_to, source, fragment, version)
+        head = self._head(to, lifetime, report, report_to, source, fragment, version, priority)
         contents = map(source_of, payloads)
         requests = ((replace(head, payload_octets=content.length), content) for content in contents)
         return await self._sender(source or self.endpoint).send_all(requests)
@@ -86,12 +87,12 @@ class Node:
     @staticmethod
     def _head(
         to: str, lifetime: float | timedelta | None, report: ReportKind | Sequence[ReportKind], report_to: str, source: str | None,
-        fragment: bool, version: int,
+        fragment: bool, version: int, priority: str | None,
     ) -> wire.Adu:
         """What bundles of one call have in common."""
         return wire.Adu(
             source=source if source == "dtn:none" else "", destination=to, report_to=report_to,
-            lifetime_ms=None if lifetime is None else milliseconds(lifetime), version=version,
+            lifetime_ms=None if lifetime is None else milliseconds(lifetime), version=version, level=None if priority is None else level(priority),
             flags=report_flags(report) | (0 if fragment else FLAG_MUST_NOT_FRAGMENT))
 
     def receive(

@@ -61,6 +61,11 @@ class Delivery:
         return self._inner.lifetime_s
 
     @property
+    def priority(self) -> str:
+        """ "bulk", "normal", "expedited" or "expedited:N", as `send` has it."""
+        return self._inner.priority
+
+    @property
     def size(self) -> int:
         """Octets of the payload."""
         return self._inner.size
@@ -247,31 +252,34 @@ class Node:
     def send(
         self, to: str, payload: Payload, *, lifetime: float | timedelta | None = None,
         report: ReportKind | Sequence[ReportKind] = (), report_to: str = "", source: str | None = None,
-        fragment: bool = True, version: Literal[6, 7] = 7,
+        fragment: bool = True, version: Literal[6, 7] = 7, priority: str | None = None,
     ) -> BundleId:
         """Sends a bundle and returns its identity, once the node has it durably.
 
         `payload`: octets, a path, or an open file of any length; `lifetime`: seconds or a timedelta (the node's default is a day);
         `report`: the status reports asked for, which go to `report_to` or else to the source; `source`: an endpoint of the node
-        (`endpoint` where it is not said, "dtn:none" for an anonymous bundle); `fragment=False`: the bundle stays in one piece.
+        (`endpoint` where it is not said, "dtn:none" for an anonymous bundle); `fragment=False`: the bundle stays in one piece;
+        `priority`: "bulk", "normal", "expedited" or "expedited:N", N from 0 to 254 the more urgent the greater.
         If the node restarts meanwhile, what it had not answered is sent again: the bundle may then exist twice.
 
         Raises Refused, Disconnected (the node was away for too long), Silent or PayloadError.
         """
         return run(self._inner.send(
-            to, payload, lifetime=lifetime, report=report, report_to=report_to, source=source, fragment=fragment, version=version))
+            to, payload, lifetime=lifetime, report=report, report_to=report_to, source=source, fragment=fragment, version=version,
+            priority=priority))
 
     def send_all(
         self, to: str, payloads: Iterable[Payload], *, lifetime: float | timedelta | None = None,
         report: ReportKind | Sequence[ReportKind] = (), report_to: str = "", source: str | None = None,
-        fragment: bool = True, version: Literal[6, 7] = 7,
+        fragment: bool = True, version: Literal[6, 7] = 7, priority: str | None = None,
     ) -> list[BundleId]:
         """Sends a bundle of each payload, without waiting for each, and returns their identities in order; the rest is as with `send`.
 
         Raises Refused or PayloadError at the first payload that the node refuses or that cannot be read: others may have been sent.
         """
         return run(self._inner.send_all(
-            to, payloads, lifetime=lifetime, report=report, report_to=report_to, source=source, fragment=fragment, version=version))
+            to, payloads, lifetime=lifetime, report=report, report_to=report_to, source=source, fragment=fragment, version=version,
+            priority=priority))
 
     def receive(
         self, endpoint: str | None = None, *, timeout: float | None = None, window: int = WINDOW, when_away: WhenAway = "keep",

@@ -1,4 +1,4 @@
-"""Results of labs and simulations as tables of pandas: `pip install 'dhow[results]'`.
+"""Results of labs and simulations as tables of pandas: `pip install pandas pyarrow`.
 
     import dhow.results
 

@@ -16,7 +16,7 @@ from dhow.results.quantity import half_interval, numbers, unit_of
 try:
     import pandas as pd
 except ImportError as error:
-    raise ImportError("dhow.results needs pandas\nhint: pip install 'dhow[results]'") from error
+    raise ImportError("dhow.results needs pandas\nhint: pip install pandas pyarrow") from error
 
 # What a report names, and the column of runs.csv that has it.
 MEASURES = {

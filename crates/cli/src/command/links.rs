@@ -129,7 +129,7 @@ pub enum Link {
         /// The only neighbour allowed there; UDP, LTP, STCP, MTCP and BIBE need it
         #[arg(long, value_name = "NODE")]
         peer: Option<String>,
-        /// The protocol: auto, tcpcl, tcpcl3, udp, ltp, stcp, stcp-draft, mtcp or bibe [default: that of the link that it is like, or else tcpcl]
+        /// The protocol: auto, tcpcl, tcpcl3, udp, ltp, stcp, stcp-draft, mtcp, encapsulation or bibe [default: that of the link that it is like, or else tcpcl]
         #[arg(long)]
         protocol: Option<String>,
         /// Any other key of [[link]] in the configuration; may be repeated

@@ -190,7 +190,7 @@ pub enum Listen {
     Add {
         /// The address: host, or host:port; [::] for every one
         address: String,
-        /// The protocol: auto, tcpcl, tcpcl3, udp, ltp, stcp, stcp-draft or mtcp
+        /// The protocol: auto, tcpcl, tcpcl3, udp, ltp, stcp, stcp-draft, mtcp or encapsulation
         #[arg(long)]
         protocol: Option<String>,
         /// Any other key of [[listen]] in the configuration; may be repeated

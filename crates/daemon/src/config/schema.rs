@@ -410,7 +410,7 @@ pub const SECTIONS: &[Section] = &[
                     "protocol",
                     Kind::Choice(Protocol::LISTENERS),
                     "\"tcpcl\"",
-                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174) and TCPCLv3 (RFC 7242), whichever the neighbour begins with; \"udp\" takes bundles as datagrams (RFC 7122, docs/udpcl.md), from whoever sends them, and is where links over UDP send from. \"ltp\" is where the peers of links over LTP are heard, and where these links send from (RFC 5326, docs/ltp.md): what other engines send is dropped and counted. \"stcp\", \"stcp-draft\" and \"mtcp\" take bundles one after the other (docs/stcp.md), from whoever connects.",
+                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174) and TCPCLv3 (RFC 7242), whichever the neighbour begins with; \"udp\" takes bundles as datagrams (RFC 7122, docs/udpcl.md), from whoever sends them, and is where links over UDP send from. \"ltp\" is where the peers of links over LTP are heard, and where these links send from (RFC 5326, docs/ltp.md): what other engines send is dropped and counted. \"stcp\", \"stcp-draft\", \"mtcp\" and \"encapsulation\" take bundles one after the other (docs/stcp.md), from whoever connects.",
                 ),
                 required(
                     "address",
@@ -444,7 +444,7 @@ pub const SECTIONS: &[Section] = &[
                     "protocol",
                     Kind::Choice(Protocol::NAMES),
                     "\"tcpcl\"",
-                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it. \"udp\" sends datagrams (RFC 7122, docs/udpcl.md): nothing is acknowledged, and bundles may be lost. \"ltp\" sends blocks of the Licklider Transmission Protocol over UDP (RFC 5326, docs/ltp.md), which are acknowledged and sent again where they are lost. Nothing is acknowledged either with \"stcp\", STCP as ION, HDTN and DTNME have it, \"stcp-draft\", its draft's form, and \"mtcp\", which send bundles one after the other over TCP (docs/stcp.md) and take none. \"bibe\" needs no address: bundles leave in others, which take their own way to the 'peer' (draft-ietf-dtn-bibect-03, docs/bibe.md).",
+                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it. \"udp\" sends datagrams (RFC 7122, docs/udpcl.md): nothing is acknowledged, and bundles may be lost. \"ltp\" sends blocks of the Licklider Transmission Protocol over UDP (RFC 5326, docs/ltp.md), which are acknowledged and sent again where they are lost. Nothing is acknowledged either with \"stcp\", STCP as ION, HDTN and DTNME have it, \"stcp-draft\", its draft's form, \"mtcp\", and \"encapsulation\", packets of CCSDS 133.1-B-3, which send bundles one after the other over TCP (docs/stcp.md) and take none. \"bibe\" needs no address: bundles leave in others, which take their own way to the 'peer' (draft-ietf-dtn-bibect-03, docs/bibe.md).",
                 ),
                 key(
                     "address",

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router, middleware};
-use dhow_bundle::{BundleFlags, BundleId, EndpointId, NodeId};
+use dhow_bundle::{BundleFlags, BundleId, EndpointId, NodeId, Priority};
 use dhow_client::{Address, Client, Error, Registration, SendHead};
 use dhow_document::quantity::parse_duration;
 use serde::Deserialize;
@@ -123,6 +123,7 @@ struct Sending {
     lifetime: Option<String>,
     report: Option<String>,
     report_to: Option<String>,
+    priority: Option<String>,
 }
 
 impl Sending {
@@ -139,6 +140,14 @@ impl Sending {
                     .with_hint("durations look like 90s, 5min, 12h or 1d")
             })?;
             head = head.with_lifetime(lifetime);
+        }
+        if let Some(text) = &self.priority {
+            let priority = text.parse::<Priority>().map_err(|error| {
+                bad(format!("'priority' cannot be '{text}': {error}")).with_hint(
+                    "priorities are bulk, normal, expedited and expedited:0 to expedited:254",
+                )
+            })?;
+            head = head.with_priority(priority);
         }
         if let Some(text) = &self.report_to {
             head = head.with_report_to(office.endpoint(text)?);
@@ -304,6 +313,7 @@ fn delivered(endpoint: &EndpointId, leased: Leased) -> Response {
         (named("dhow-source"), head.id.source.to_string()),
         (named("dhow-destination"), head.destination.to_string()),
         (named("dhow-lifetime-ms"), head.lifetime_ms.to_string()),
+        (named("dhow-priority"), head.priority.to_string()),
         (named("dhow-administrative"), administrative.to_string()),
     ];
     (headers, Body::new(payload)).into_response()

@@ -22,17 +22,14 @@ const CHOICES: usize = 4;
 /// The longest bundle that a receiver under test takes, octets.
 const LONGEST: u64 = 3_000;
 
-/// The three forms.
-pub(super) const FRAMINGS: [Framing; 3] = [Framing::Stcp, Framing::StcpDraft, Framing::Mtcp];
-
 /// Play octets to a receiver, and as bundles through a sender; how many bundles were read.
 #[must_use]
 pub fn check_session(octets: &[u8]) -> usize {
     let (choices, stream) = octets.split_at_checked(CHOICES).unwrap_or((octets, &[]));
     let choice = |at: usize| choices.get(at).copied().unwrap_or_default();
-    let framing = FRAMINGS
+    let framing = Framing::ALL
         .into_iter()
-        .nth(usize::from(choice(0) % 3))
+        .nth(usize::from(choice(0) % 4))
         .unwrap_or_default();
     let read = received(framing, stream, choice(1), choice(2));
     talked_to(framing, stream);
@@ -65,9 +62,14 @@ pub(super) fn read(framing: Framing, stream: &[u8], longest: u64) -> Reading {
             },
             Framing::Mtcp => number(rest, 0x40),
             Framing::StcpDraft => draft(rest),
+            Framing::Encapsulation => packet(rest),
         };
         let (length, octets) = match head {
             Head::Of(length, octets) if length <= longest => (length, octets),
+            Head::Idle(octets) => {
+                rest = rest.get(octets..).unwrap_or_default();
+                continue;
+            }
             Head::Cut => {
                 reading.is_cut = true;
                 return reading;
@@ -97,6 +99,8 @@ pub(super) fn read(framing: Framing, stream: &[u8], longest: u64) -> Reading {
 enum Head {
     /// A number, and the octets that it takes.
     Of(u64, usize),
+    /// So many octets have no meaning.
+    Idle(usize),
     Cut,
     Broken,
 }
@@ -145,6 +149,29 @@ fn draft(octets: &[u8]) -> Head {
     match said == length {
         true => Head::Of(length, at),
         false => Head::Broken,
+    }
+}
+
+/// A header by the table of CCSDS 133.1-B-3 4.1.2: first octets, octets of the header, where the length of the packet begins.
+fn packet(octets: &[u8]) -> Head {
+    let Some(first) = octets.first() else {
+        return Head::Cut;
+    };
+    let (header, length_at) = match first {
+        0xe0 => return Head::Idle(1),
+        0xe1 | 0xf1 => (2, 1),
+        0xe2 | 0xf2 => (4, 2),
+        0xe3 | 0xf3 => (8, 4),
+        _ => return Head::Broken,
+    };
+    let Some(length) = octets.get(length_at..header) else {
+        return Head::Cut;
+    };
+    let length = length.iter().fold(0, |sum, it| sum << 8 | usize::from(*it));
+    match length.checked_sub(header) {
+        None => Head::Broken,
+        Some(_) if *first < 0xf0 => Head::Idle(length),
+        Some(content) => Head::Of(u64::try_from(content).unwrap_or(u64::MAX), header),
     }
 }
 

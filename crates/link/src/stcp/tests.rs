@@ -15,7 +15,6 @@ use bytes::Bytes;
 use dhow_bundle::storage::{Extent, Piece};
 use dhow_bundle::{Instant, NodeId, Now};
 
-use super::oracle::FRAMINGS;
 use super::{Config, Framing, Session, State};
 use crate::stream::{
     DownReason, Gather, LinkCommand, LinkEvent, RefuseReason, StreamSession, TerminateReason,

@@ -61,7 +61,7 @@ structure!(LtpPolicy {
     authentication,
     aggregation,
 });
-choice!(Framing { 0 => Stcp {}, 1 => StcpDraft {}, 2 => Mtcp {} });
+choice!(Framing { 0 => Stcp {}, 1 => StcpDraft {}, 2 => Mtcp {}, 3 => Encapsulation {} });
 structure!(StcpPolicy { framing, on_sent });
 choice!(BibeDialect { 0 => Draft {}, 1 => Ion {}, 2 => Dtnme {}, 3 => Ud3tn {} });
 structure!(BibePolicy {

@@ -408,6 +408,7 @@ fn a_protocol_is_recorded_where_it_is_not_the_default() {
         (Protocol::framed(Framing::Stcp), 11),
         (Protocol::framed(Framing::StcpDraft), 11),
         (Protocol::framed(Framing::Mtcp), 11),
+        (Protocol::framed(Framing::Encapsulation), 11),
     ] {
         config.links[0].protocol = protocol;
         let octets = written(&config);

@@ -448,6 +448,7 @@ fn a_link_of_stcp_or_mtcp_says_what_becomes_of_bundles_that_have_left() {
         ("stcp", Framing::Stcp),
         ("stcp-draft", Framing::StcpDraft),
         ("mtcp", Framing::Mtcp),
+        ("encapsulation", Framing::Encapsulation),
     ] {
         let keys = format!("protocol = \"{name}\"\n");
         assert_eq!(protocol(&keys), Protocol::framed(framing));

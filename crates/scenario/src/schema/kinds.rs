@@ -268,7 +268,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "protocol",
         Kind::Choice(Protocol::OF_SCENARIOS),
         "\"tcpcl\"",
-        "Protocol of the dialling node: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it; or \"udp\": both send datagrams (RFC 7122), of which none is acknowledged; or \"ltp\": both send blocks of LTP (RFC 5326) in datagrams, of which the red part is acknowledged (docs/ltp.md); or \"stcp\", \"stcp-draft\" or \"mtcp\": both dial, and send bundles one after the other over TCP (docs/stcp.md), of which none is acknowledged.",
+        "Protocol of the dialling node: TCPCLv4 (RFC 9174), TCPCLv3 (RFC 7242), or version 4 and 3 where the other does not speak it; or \"udp\": both send datagrams (RFC 7122), of which none is acknowledged; or \"ltp\": both send blocks of LTP (RFC 5326) in datagrams, of which the red part is acknowledged (docs/ltp.md); or \"stcp\", \"stcp-draft\", \"mtcp\" or \"encapsulation\": both dial, and send bundles one after the other over TCP (docs/stcp.md), of which none is acknowledged.",
     ),
     with_default(
         "mtu",

@@ -137,6 +137,7 @@ impl Onlooker {
     pub fn idle_since(&self) -> Option<(Instant, u64)> {
         let longest = match self.policy.framing {
             Framing::Stcp => u64::from(u32::MAX),
+            Framing::Encapsulation => u64::from(u32::MAX) - 8,
             Framing::StcpDraft | Framing::Mtcp => u64::MAX,
         };
         let stirred = self.stirred.filter(|_| self.said.remaining == 0)?;
@@ -223,6 +224,30 @@ fn length_of(framing: Framing, head: &[u8]) -> Result<Option<u64>, &'static str>
             }
             bundle(said)
         }
+        Framing::Encapsulation => packet(head),
+    }
+}
+
+/// The content of an encapsulation packet of CCSDS 133.1-B-3 behind its header, once that is whole. An idle packet has none.
+fn packet(head: &[u8]) -> Result<Option<u64>, &'static str> {
+    let (octets, header, most_shorter) = match head {
+        [0xe0] => return Ok(Some(0)),
+        [0xf1, octets] => (u64::from(*octets), 2, 0),
+        [0xf2, 0, a, b] => (u64::from(u16::from_be_bytes([*a, *b])), 4, 0xff - 2),
+        [0xf3, 0, 0, 0, length @ ..] if length.len() == 4 => {
+            let octets = length.iter();
+            let octets = octets.fold(0_u64, |sum, octet| sum << 8 | u64::from(*octet));
+            (octets, 8, 0xffff - 4)
+        }
+        [0xf1] | [0xf2] | [0xf2, 0, ..] | [0xf3] | [0xf3, 0, ..] if head.len() < 8 => {
+            return Ok(None);
+        }
+        _ => return Err("sends what begins no encapsulation packet with a bundle"),
+    };
+    match octets.checked_sub(header) {
+        Some(content) if content > most_shorter => Ok(Some(content)),
+        Some(0) | None => Err("sends an empty bundle"),
+        Some(_) => Err("sends a longer head than the length needs"),
     }
 }
 
@@ -291,6 +316,7 @@ mod tests {
             (Framing::Stcp, "000000000000002a"),
             (Framing::StcpDraft, "82182a582a"),
             (Framing::Mtcp, "582a"),
+            (Framing::Encapsulation, "e0f12c"),
         ] {
             for chunk in [1, 7, 100] {
                 let mut onlooker = onlooker(framing);
@@ -324,6 +350,12 @@ mod tests {
             (Framing::StcpDraft, "83182a582a"),
             (Framing::StcpDraft, "822b"),
             (Framing::StcpDraft, "8201582a"),
+            (Framing::Encapsulation, "f2002e"),
+            (Framing::Encapsulation, "f200002e"),
+            (Framing::Encapsulation, "f3000000000000f2"),
+            (Framing::Encapsulation, "f102"),
+            (Framing::Encapsulation, "f101"),
+            (Framing::Encapsulation, "e72c"),
         ] {
             let said = onlooker(framing).handle_said(&stream(head), Instant::START);
             assert!(said.is_err(), "{framing:?} {head}");

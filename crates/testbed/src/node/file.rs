@@ -315,6 +315,7 @@ const fn port_offset(protocol: Protocol) -> u16 {
             Framing::Stcp => PORTS_BETWEEN,
             Framing::StcpDraft => 2 * PORTS_BETWEEN,
             Framing::Mtcp => 3 * PORTS_BETWEEN,
+            Framing::Encapsulation => 5 * PORTS_BETWEEN,
         },
         Protocol::Ltp(_) => 4 * PORTS_BETWEEN,
         _ => 0,
@@ -421,8 +422,7 @@ impl Table {
 
     /// Whether it is of STCP or MTCP.
     fn is_one_way(&self) -> bool {
-        let framings = [Framing::Stcp, Framing::StcpDraft, Framing::Mtcp];
-        let mut names = framings.into_iter().map(Framing::name);
+        let mut names = Framing::ALL.into_iter().map(Framing::name);
         names.any(|name| self.says("protocol", name))
     }
 

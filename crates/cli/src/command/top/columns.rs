@@ -3,6 +3,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::time::Duration;
 
+use alphanumeric_sort::compare_str as by_name;
+
 use super::reading::{Contact, Destination, Link};
 use crate::quantity;
 
@@ -152,11 +154,11 @@ pub fn link(link: &Link, rate: &Rate) -> [String; 9] {
     ]
 }
 
-/// The order of two links by a column.
+/// The order of two links by a column; a number in a name counts as one (`link2` before `link10`).
 pub fn compare_links(by: usize, one: (&Link, &Rate), other: (&Link, &Rate)) -> Ordering {
     let key = match by {
         1 => one.0.state.cmp(&other.0.state),
-        2 => one.0.peer.cmp(&other.0.peer),
+        2 => by_name(&one.0.peer, &other.0.peer),
         3 => other.1.octets_in.cmp(&one.1.octets_in),
         4 | 5 => other.1.octets_out.cmp(&one.1.octets_out),
         6 => other.0.queued.cmp(&one.0.queued),
@@ -164,7 +166,7 @@ pub fn compare_links(by: usize, one: (&Link, &Rate), other: (&Link, &Rate)) -> O
         8 => other.0.last_error.cmp(&one.0.last_error),
         _ => Ordering::Equal,
     };
-    key.then_with(|| one.0.name.cmp(&other.0.name))
+    key.then_with(|| by_name(&one.0.name, &other.0.name))
 }
 
 /// The cells of a destination in the order of [`DESTINATIONS`].
@@ -187,10 +189,10 @@ pub fn compare_destinations(by: usize, one: &Destination, other: &Destination) -
         2 => other.octets.cmp(&one.octets),
         3 => Reverse(one.oldest_ms).cmp(&Reverse(other.oldest_ms)),
         4 => soon(one).cmp(&soon(other)),
-        5 => one.next_hop.cmp(&other.next_hop),
+        5 => by_name(&one.next_hop, &other.next_hop),
         _ => Ordering::Equal,
     };
-    key.then_with(|| one.name.cmp(&other.name))
+    key.then_with(|| by_name(&one.name, &other.name))
 }
 
 /// The cells of a contact in the order of [`CONTACTS`]; `now` is the node's time where it has one.
@@ -235,5 +237,26 @@ mod tests {
         assert_eq!(sparkline(&[], 4), "");
         assert_eq!(sparkline(&[0, 0], 4), "··");
         assert_eq!(sparkline(&[u64::MAX, 1], 4), "█▁");
+    }
+
+    #[test]
+    fn numbers_in_names_are_compared_as_numbers() {
+        let named = |name: &str| Link {
+            name: name.to_owned(),
+            ..Link::default()
+        };
+        let (two, ten, idle) = (named("link2"), named("link10"), Rate::default());
+        assert_eq!(
+            compare_links(0, (&two, &idle), (&ten, &idle)),
+            Ordering::Less
+        );
+        let to = |name: &str| Destination {
+            name: name.to_owned(),
+            ..Destination::default()
+        };
+        assert_eq!(
+            compare_destinations(0, &to("ipn:9.1"), &to("ipn:10.1")),
+            Ordering::Less
+        );
     }
 }

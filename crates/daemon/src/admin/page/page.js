@@ -255,6 +255,7 @@ function showQueues(destinations) {
       it.local ? "(an application here)" : it.next_hop ?? (it.routed ? "(none is up)" : "no route"),
       num(number(it.bundles)),
       num(octets(it.octets)),
+      num(time(it.oldest_ms)),
       num(time(it.next_expiry_ms)),
       { text: "Why?", label: `Why does what is for ${it.destination} wait?`, press: () => explain(it.destination) },
     ],

@@ -71,6 +71,15 @@ fn heads_of_any_width_are_taken_and_empty_frames_passed_over() {
             ["58005a00000011", "4058005b00000000000000005802"],
         ),
         (Framing::StcpDraft, ["82115811", "820242"]),
+        (Framing::Encapsulation, ["f113", "f104"]),
+        // Idle packets with and without content, headers longer than needed, and what users may write into them.
+        (
+            Framing::Encapsulation,
+            [
+                "e0e104ffffe20000060000f2ff0015",
+                "e3000000000000090ae0f3ffffff0000000a",
+            ],
+        ),
         (
             Framing::StcpDraft,
             ["82004098021900115811", "8218025a00000002"],
@@ -92,6 +101,7 @@ fn a_bundle_as_long_as_is_taken_is_and_a_longer_one_is_a_fault() {
         (Framing::Stcp, "000003e8", "000003e9"),
         (Framing::Mtcp, "5903e8", "5903e9"),
         (Framing::StcpDraft, "821903e85903e8", "821903e95903e9"),
+        (Framing::Encapsulation, "f20003ec", "f20003ed"),
     ] {
         let whole = String::from(longest) + &"ab".repeat(1_000);
         assert_eq!(bundles(&hear(framing, &whole)), [vec![0xab; 1_000]]);
@@ -147,6 +157,31 @@ fn a_broken_framing_is_named_and_what_was_whole_stays() {
             Framing::StcpDraft,
             "820141ff00000001ff",
             "0x00, which begins no CBOR array",
+        ),
+        (
+            Framing::Encapsulation,
+            "f103fff0",
+            "0xf0 begins no encapsulation packet",
+        ),
+        (
+            Framing::Encapsulation,
+            "f103ff9f",
+            "0x9f begins no encapsulation packet",
+        ),
+        (
+            Framing::Encapsulation,
+            "f103ffe6000004",
+            "an encapsulation packet of protocol 1",
+        ),
+        (
+            Framing::Encapsulation,
+            "f103fff101",
+            "1 octets with a header of 2",
+        ),
+        (
+            Framing::Encapsulation,
+            "f103ffe2000003",
+            "3 octets with a header of 4",
         ),
     ] {
         let said = hear(framing, stream);

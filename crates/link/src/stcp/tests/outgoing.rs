@@ -56,7 +56,7 @@ fn what_is_not_known_to_be_written_fails_with_the_connection() {
 }
 
 #[test]
-fn deployed_stcp_says_that_it_is_there_and_nothing_else_does() {
+fn what_has_keepalives_says_that_it_is_there_and_nothing_else_does() {
     let mut session = sender(Config::new(Framing::Stcp));
     assert_eq!(session.poll_timeout(), Some(at(15_000).monotonic));
     session.handle_timeout(at(15_000));
@@ -75,6 +75,27 @@ fn deployed_stcp_says_that_it_is_there_and_nothing_else_does() {
         ..Config::new(Framing::Stcp)
     };
     assert_eq!(sender(config).poll_timeout(), None);
+    let mut session = sender(Config::new(Framing::Encapsulation));
+    session.handle_timeout(at(15_000));
+    assert_eq!(poll(&mut session, at(15_000), 100), [0xe0]);
+}
+
+#[test]
+fn headers_of_encapsulation_packets_are_as_short_as_they_can_be() {
+    for (length, head) in [
+        (1, "f103"),
+        (253, "f1ff"),
+        (254, "f2000102"),
+        (65_531, "f200ffff"),
+        (65_532, "f300000000010004"),
+    ] {
+        let mut session = sender(Config::new(Framing::Encapsulation));
+        transmit(&mut session, 0, 0, length);
+        let written = poll(&mut session, at(0), 100_000);
+        let (said, bundle) = written.split_at(head.len() / 2);
+        assert_eq!(said, hex(head), "{length}");
+        assert_eq!(bundle, log_octets(0, length));
+    }
 }
 
 #[test]
@@ -186,7 +207,7 @@ fn stcp_takes_no_bundle_whose_length_it_cannot_say() {
 
 #[test]
 fn a_session_that_accepted_takes_no_bundles() {
-    for framing in FRAMINGS {
+    for framing in Framing::ALL {
         let mut session = Session::accept(Config::new(framing), at(0));
         transmit(&mut session, 0, 0, 5);
         assert!(matches!(

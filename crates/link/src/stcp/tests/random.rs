@@ -6,11 +6,7 @@ use super::*;
 use crate::stcp::oracle::{check_session, received};
 
 fn framing() -> impl Strategy<Value = Framing> {
-    prop_oneof![
-        Just(Framing::Stcp),
-        Just(Framing::StcpDraft),
-        Just(Framing::Mtcp)
-    ]
+    proptest::sample::select(Framing::ALL.to_vec())
 }
 
 proptest! {
@@ -70,6 +66,7 @@ proptest! {
                 Framing::Stcp => stream.extend([0, 0, 0, said]),
                 Framing::StcpDraft => stream.extend([0x82, 0x18, said, 0x58, said]),
                 Framing::Mtcp => stream.extend([0x58, said]),
+                Framing::Encapsulation => stream.extend([0xe1 | (said & 1) << 4, said]),
             }
             stream.extend(core::iter::repeat_n(0x9f, length));
         }
