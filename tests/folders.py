@@ -21,6 +21,7 @@ from pathlib import Path
 from labs.rig.binary import dhow
 from labs.rig.crew import Crew, Program, end_on_sigterm
 from labs.rig.node import Link, Node, Settings, free_port
+from tests.udp import until
 from tests.workplace import Workplace
 
 ENDPOINT = "ipn:2.60"
@@ -345,7 +346,7 @@ class Folders(Workplace):
         self.assertEqual(list(outside.iterdir()), [])
         self.assertEqual((pair.mirror / "mine").read_bytes(), b"mine")
         self.assertEqual(inbox.stop(), 130)
-        self.assertEqual(self.receiver.show("status")["store"]["bundles"], 0)
+        until(self, lambda: self.receiver.show("status")["store"]["bundles"] == 0)
 
     def test_a_full_disk_loses_nothing(self) -> None:
         pair = self.pair

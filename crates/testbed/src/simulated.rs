@@ -77,6 +77,7 @@ pub fn run(
         },
         started,
         duration_s: outcome.progress.time.as_secs_f64(),
+        trace_hash: Some(format!("{:016x}", outcome.trace_hash)),
         wall_s: begun.elapsed().as_secs_f64(),
         sent: outcome.progress.sent,
         accepted: outcome.accepted,

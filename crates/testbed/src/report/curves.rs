@@ -6,7 +6,7 @@ use dhow_page::{Axis, Curve, List, Look, Picture, Scale, escaped, text, words as
 use super::measure::placed;
 use super::statistics::Spread;
 use super::study::{Cell, Others, Question, Study};
-use super::worth::{axis_of, worth};
+use super::worth::{axis_of, place};
 use super::{doubt, limit, panels};
 use crate::results::Backend;
 
@@ -56,7 +56,7 @@ impl Along {
                 let place = self.names.iter().position(|it| it == x);
                 place.map_or(0, |place| count(place) + 1)
             }
-            _ => worth(x).map_or(0, |(place, _)| place),
+            axis => place(x, axis),
         }
     }
 }

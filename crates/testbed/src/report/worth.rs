@@ -1,4 +1,4 @@
-//! The value of a key as a quantity, so that it has a place on an axis: `2kB`, `28Mbit`, `250ms`, `10%`, `4`.
+//! The value of a key as a quantity, so that it has a place on an axis: `2kB`, `28Mbit`, `250ms`, `10%`, `0.1`, `4`.
 
 use dhow_document::quantity::{parse_duration, parse_rate, parse_size};
 use dhow_page::Axis;
@@ -24,8 +24,29 @@ pub(crate) fn worth(text: &str) -> Option<(u64, Axis)> {
     Some((u64::try_from(micros).ok()?, Axis::Time))
 }
 
-/// Values on one axis, where all of them are quantities of one kind.
-pub(crate) fn axis_of<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<Axis> {
+/// The place of a value on an axis; the least where it has none there.
+pub(crate) fn place(text: &str, axis: Axis) -> u64 {
+    match fraction(text).filter(|_| axis == Axis::Share) {
+        Some(place) => place,
+        None => worth(text).map_or(0, |(place, _)| place),
+    }
+}
+
+/// A part of 1, as `0.02`, on an axis of shares.
+fn fraction(text: &str) -> Option<u64> {
+    let part: f64 = text.parse().ok()?;
+    (0.0..=1.0).contains(&part).then(|| whole(part * 10_000.0))
+}
+
+/// Values on one axis, where all of them are quantities of one kind. Numbers of which one is between 0 and 1, and none beyond, are shares.
+pub(crate) fn axis_of<'a>(
+    values: impl IntoIterator<Item = &'a str, IntoIter: Clone>,
+) -> Option<Axis> {
+    let values = values.into_iter();
+    let is_count = |value: &str| value.parse::<u64>().is_ok();
+    if values.clone().all(|it| fraction(it).is_some()) && !values.clone().all(is_count) {
+        return Some(Axis::Share);
+    }
     let mut found = None;
     for value in values {
         let (_, axis) = worth(value)?;
@@ -55,5 +76,11 @@ mod tests {
         assert_eq!(axis_of(["2kB", "4MB"]), Some(Axis::Octets));
         assert_eq!(axis_of(["2kB", "10%"]), None);
         assert_eq!(axis_of([]), None);
+        assert_eq!(axis_of(["0", "0.02", "1"]), Some(Axis::Share));
+        assert_eq!(axis_of(["0", "1"]), Some(Axis::Count));
+        assert_eq!(axis_of(["0.5", "2"]), None);
+        let places = ["0", "0.02", "1", "2%"].map(|it| place(it, Axis::Share));
+        assert_eq!(places, [0, 200, 10_000, 200]);
+        assert_eq!(place("1", Axis::Count), 1);
     }
 }
