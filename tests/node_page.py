@@ -70,6 +70,7 @@ rate = "1Mbit"
         self.shown("Connection refused")
         self.shown("The next planned contact is with ipn:7.0 in")
         self.shown("Sessions are up with ipn:2.0.")
+        self.browser.until("document.querySelector('[data-key=\"link nobody\"] td:nth-child(7)').textContent == '1'", 30)
         self.assertEqual(self.browser.evaluate("document.title"), "ipn:1.0: Dhow")
         for width in SCREENS:
             self.browser.resize(width)

@@ -322,13 +322,15 @@ impl Node {
             (u64, u64, Instant, u64),
         )| {
             let destination = self.held.endpoints().id(index).clone();
-            let next_hop = self
-                .forwarding
-                .queues()
-                .hops_to(index)
-                .iter()
-                .find(|hop| self.adjacencies.is_up(hop))
-                .map(|hop| self.adjacencies.hop_name(hop));
+            let up = |hops: &[Hop]| {
+                let up = hops.iter().find(|hop| self.adjacencies.is_up(hop));
+                up.map(|hop| self.adjacencies.hop_name(hop))
+            };
+            // All of them may be on their way, and none waits in a queue.
+            let next_hop = match self.forwarding.queues().hops_to(index) {
+                [] => up(&self.forwarding.routes().hops(&destination)),
+                hops => up(hops),
+            };
             let local = self.held.endpoints().local().locality(&destination) != Locality::Remote;
             let view = DestinationView {
                 local,

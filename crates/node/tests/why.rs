@@ -104,6 +104,18 @@ fn a_link_that_is_down_is_told_with_who_took_it_down() {
 }
 
 #[test]
+fn the_next_hop_of_what_is_on_its_way_is_told_too() {
+    let mut world = line(2, |_, _| {});
+    world.machines[1].stalled = true;
+    send(&mut world, "ipn:2.1", 0, 10);
+    let node = world.machines[0].node.as_ref().unwrap();
+    assert_eq!(node.waiting().iter().map(|it| it.bundles).sum::<u64>(), 0);
+    let view = &node.destinations(world.now(0), 0, 9)[0].1;
+    assert_eq!(view.bundles, 1);
+    assert!(view.next_hop.is_some(), "{view:?}");
+}
+
+#[test]
 fn the_next_planned_contact_is_told() {
     let mut world = line(2, |_, config| {
         for link in &mut config.links {

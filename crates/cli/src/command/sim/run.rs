@@ -215,6 +215,13 @@ impl Run {
         let swept = plan::swept(&self.scenario, &text, &self.settings);
         let swept = swept.map_err(|error| wrong(&error))?;
         let swept: Vec<&str> = swept.iter().map(String::as_str).collect();
+        if !swept.is_empty() {
+            output::note(&format!(
+                "this runs the file as it is, without its {}; `dhow lab run {} --backend sim --out DIR` runs all of it",
+                swept.join(" and "),
+                self.scenario.display()
+            ));
+        }
         check_question(&self.scenario, scenario, &swept).map(|_| ())
     }
 

@@ -133,7 +133,7 @@ function showLinks(links, sessions, waiting) {
     const direction = link.enabled ? "down" : "up";
     return row(link.name, link.state, link.peer, own, {
       key: `link ${link.name}`,
-      waiting: waiting.get(link.name) ?? 0,
+      waiting: link.queued,
       error: link.last_error,
       action: {
         text: link.enabled ? "Take down" : "Bring up",
