@@ -27,6 +27,7 @@
 //! # Ok::<(), dhow_document::FileError>(())
 //! ```
 
+pub mod calendar;
 pub mod contact_plan;
 pub mod document;
 pub mod fault;

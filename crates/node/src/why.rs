@@ -11,6 +11,7 @@ use dhow_link::stream::RefuseReason;
 use crate::adjacencies::neighbour::Neighbour;
 use crate::forwarding::refusals::Refusal;
 use crate::held::bundles::Entry;
+use crate::held::endpoints::EndpointIndex;
 use crate::held::reassembly::UnitId;
 use crate::held::retention::State;
 use crate::inspection::{is_stored, millis};
@@ -32,6 +33,8 @@ pub struct Why {
     pub destination: EndpointId,
     /// Bundles that wait in the destination's queue.
     pub waiting: u64,
+    /// Bundles for it that are on their way to a neighbour, or with an application, and not acknowledged yet; 0 in an answer about a bundle.
+    pub in_flight: u64,
     /// The router that decides about the destination, where routes do not.
     pub router: Option<String>,
     /// The causes: what is the matter with the bundle itself first, then each next hop, best first.
@@ -127,6 +130,8 @@ impl Node {
     #[must_use]
     pub fn why_endpoint(&self, now: Now, destination: &EndpointId) -> Why {
         let mut why = self.why(destination);
+        let index = self.held.endpoints().find(destination);
+        why.in_flight = index.map_or(0, |index| self.in_flight(index));
         why.causes = self.causes_of(now, destination, None);
         why
     }
@@ -150,9 +155,19 @@ impl Node {
             bundle: None,
             destination: destination.clone(),
             waiting: u64::try_from(waiting).unwrap_or(u64::MAX),
+            in_flight: 0,
             router: self.forwarding.router_name(destination).map(Into::into),
             causes: Vec::new(),
         }
+    }
+
+    /// Takes a look at each bundle.
+    fn in_flight(&self, destination: EndpointIndex) -> u64 {
+        let is_in_flight =
+            |entry: &Entry| entry.destination() == destination && entry.state() == State::InFlight;
+        let all = self.held.bundles().iter();
+        let count = all.filter(|(_, entry)| is_in_flight(entry)).count();
+        u64::try_from(count).unwrap_or(u64::MAX)
     }
 
     fn causes(&self, now: Now, key: BundleKey, entry: &Entry) -> Vec<Cause> {

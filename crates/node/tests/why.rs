@@ -113,6 +113,8 @@ fn the_next_hop_of_what_is_on_its_way_is_told_too() {
     let view = &node.destinations(world.now(0), 0, 9)[0].1;
     assert_eq!(view.bundles, 1);
     assert!(view.next_hop.is_some(), "{view:?}");
+    let why = of_endpoint(&world, "ipn:2.1");
+    assert_eq!((why.waiting, why.in_flight), (0, 1));
 }
 
 #[test]

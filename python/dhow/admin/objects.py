@@ -260,5 +260,6 @@ class Why:
     destination: str
     bundle: StoredBundle | None
     waiting: int
+    in_flight: int
     router: str | None
     causes: tuple[Cause, ...]

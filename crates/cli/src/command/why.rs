@@ -61,7 +61,14 @@ pub fn told(answer: &Value) -> String {
             text(bundle, "state").replace('_', " "),
             span(bundle, "expires_in_ms"),
         ),
-        None => format!("{destination}: {} waiting\n", bundles(waiting)),
+        None => match number(answer, "in_flight").unwrap_or(0) {
+            0 => format!("{destination}: {} waiting\n", bundles(waiting)),
+            others => format!(
+                "{destination}: {} waiting, {} on the way and not acknowledged yet\n",
+                bundles(waiting),
+                bundles(others)
+            ),
+        },
     };
     if let Some(router) = answer.get("router").and_then(Value::as_str) {
         lines.push_str(&format!("the router {router} decides\n"));

@@ -44,6 +44,7 @@ fn answer(why: Why, now: Now) -> Value {
         "destination": why.destination.to_string(),
         "bundle": why.bundle.map(BundleStatus::from),
         "waiting": why.waiting,
+        "in_flight": why.in_flight,
         "router": why.router,
         "causes": causes.collect::<Vec<_>>(),
     })

@@ -81,7 +81,7 @@ pub(super) const CONTACT_PLAN: Section = Section {
             Kind::Text,
             Absent::Means("the start of this node"),
             "\"2026-11-24T00:00:00Z\"",
-            "The plan's second 0, UTC; or a time behind the start of this node.",
+            "The plan's second 0, UTC; or a time behind the start of this node. A plan whose times are dates has none.",
         ),
         key(
             "rate",
@@ -254,7 +254,16 @@ fn read_plan(
         false => plan,
     };
     let begins = Moment::read(document, entries, "start")?;
-    let begins = begins.map_or(start, |moment| moment.of_start(start));
+    let begins = match (plan.unix_start, begins) {
+        (Some(_), Some(_)) => {
+            let what = "'start' has no meaning: the plan's times are dates";
+            return Err(document
+                .fault(entries.line_of("start"), what)
+                .with_hint("leave it out"));
+        }
+        (Some(unix), None) => DtnTime::from_unix_millis(millis(unix)),
+        (None, begins) => begins.map_or(start, |moment| moment.of_start(start)),
+    };
     let distances = Distances::of(&plan, &path)?;
     for contact in &plan.contacts {
         let wrong = |what: String| FileError::at(&path, contact.line, what);

@@ -3,13 +3,9 @@
 use std::time::Duration;
 
 use dhow_bundle::DtnTime;
+use dhow_document::calendar::{parse_digits, unix_seconds};
 use dhow_document::quantity::parse_duration;
 use dhow_document::{Document, Entries, FileError};
-
-const MS_PER_DAY: u64 = 86_400_000;
-
-/// Days from 0000-03-01 to 1970-01-01.
-const DAYS_BEFORE_1970: u64 = 719_468;
 
 /// A time as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,55 +66,16 @@ pub(super) fn after(time: DtnTime, span: Duration) -> DtnTime {
 /// The time of `2026-11-24T06:00:00Z` or `2026-11-24T06:00:00.250Z`, from the year 2000 on.
 fn utc(text: &str) -> Option<DtnTime> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
-    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
     let (time, fraction) = match time.split_once('.') {
         Some((time, fraction)) => (time, fraction),
         None => (time, "0"),
     };
-    let [hour, minute, second] = numbers(time, ':', [2, 2, 2])?;
     let ms = match fraction.len() {
         1..=3 => parse_digits(&format!("{fraction:0<3}"))?,
         _ => return None,
     };
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = match month {
-        2 => 28 + u64::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if year < 2000 || !(1..=days).contains(&day) || hour > 23 || minute > 59 || second > 59 {
-        return None;
-    }
-    let in_day = ((hour * 60 + minute) * 60 + second) * 1000 + ms;
-    let unix_ms = (days_since_1970(year, month, day) * MS_PER_DAY).checked_add(in_day)?;
-    Some(DtnTime::from_unix_millis(unix_ms))
-}
-
-/// Three numbers of so many digits each.
-fn numbers(text: &str, between: char, digits: [usize; 3]) -> Option<[u64; 3]> {
-    let mut parts = text.split(between);
-    let mut numbers = [0; 3];
-    for (number, digits) in numbers.iter_mut().zip(digits) {
-        let part = parts.next().filter(|part| part.len() == digits)?;
-        *number = parse_digits(part)?;
-    }
-    parts.next().is_none().then_some(numbers)
-}
-
-fn parse_digits(text: &str) -> Option<u64> {
-    let is_number = text.bytes().all(|octet| octet.is_ascii_digit());
-    is_number.then(|| text.parse().ok()).flatten()
-}
-
-/// The days of a Gregorian date from 1970 on, counted in eras of 400 years (146 097 days) of which each year begins on 1 March, so that
-/// the leap day is its last.
-const fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year / 400, year % 400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - DAYS_BEFORE_1970
+    let seconds = unix_seconds((date, '-'), time)?;
+    Some(DtnTime::from_unix_millis(seconds * 1_000 + ms))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub const PLAN_OCTETS_MAX: u64 = 1 << 30;
 /// The program that a plan is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The lines of ION's `ionadmin`: `a contact` and `a range`.
+    /// The lines of ION's `ionadmin`: `a contact`, `a range` and `@`. Others of its commands are passed over.
     Ion,
     /// HDTN's JSON.
     Hdtn,
@@ -86,7 +86,7 @@ impl Format {
             Self::Table => "a line is 'NODE NODE START END', in seconds",
             Self::One => "a line is 'SECONDS CONN NODE NODE up' or '… down'",
             Self::Ion => {
-                "a line is 'a contact +START +END NODE NODE OCTETS_PER_SECOND' or 'a range +START +END NODE NODE SECONDS'"
+                "a line is 'a contact START END NODE NODE OCTETS_PER_SECOND' or 'a range START END NODE NODE SECONDS'"
             }
         }
     }
@@ -99,6 +99,8 @@ pub struct Plan {
     pub contacts: Vec<Contact>,
     /// Distances.
     pub ranges: Vec<Range>,
+    /// Unix time of the plan's beginning, where its times are of the calendar: that of its first contact or range.
+    pub unix_start: Option<Duration>,
 }
 
 /// A time in which one node can send to another.
@@ -157,6 +159,18 @@ impl Plan {
             Format::Table => table::read(text),
         };
         read.map_err(|(line, what)| FileError::at(path, line, what).with_hint(format.hint()))
+    }
+
+    /// Counts times from this one, of Unix time, which they were counted in so far.
+    fn rebase(&mut self, unix_start: Duration) {
+        let contacts = self.contacts.iter_mut();
+        let times = contacts.flat_map(|it| [&mut it.start, &mut it.end]);
+        let ranges = self.ranges.iter_mut();
+        let more = ranges.flat_map(|it| [&mut it.start, &mut it.end]);
+        for time in times.chain(more) {
+            *time = time.saturating_sub(unix_start);
+        }
+        self.unix_start = Some(unix_start);
     }
 
     /// True where a contact is one of node 0: The ONE counts its hosts from 0, and no node has that number.

@@ -101,7 +101,7 @@ fn a_bad_line_is_named() {
         ),
         (
             "a contact 2030/1/1 +10 1 2 5\n",
-            "plan:1: '2030/1/1' is not a time: seconds from the start, '+60'",
+            "plan:1: '2030/1/1' is not a time: seconds from the start, '+60', or UTC, '2026/11/27-02:30:00'",
         ),
         (
             "a range +0 +10 1 1 5\n",
@@ -176,5 +176,45 @@ fn tables_have_a_contact_in_each_line() {
     ] {
         let error = plan(text).expect_err(text).to_string();
         assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn plans_of_ion_have_dates_or_times_behind_their_start() {
+    let dates = "1 1 ''\ns\nm horizon +0\na range 2026/11/27-02:29:00 2026/11/28-00:00:00 1 2 240\n\
+                 a contact 2026/11/27-02:30:00 2026/11/27-03:00:00 1 2 2000\n";
+    let read = plan(dates).expect("a plan");
+    assert_eq!(read.unix_start, Some(s(1_795_746_540)));
+    assert_eq!(seen(&read), [(5, 1, 2, 60, 1_860, Some(2_000))]);
+    let behind = "@ 2026/11/27-02:29:00\na range +0 +77460 1 2 240\na contact +60 +1860 1 2 2000\n";
+    let counted = plan(behind).expect("a plan");
+    assert_eq!(counted.unix_start, read.unix_start);
+    assert_eq!((seen(&counted)[0].3, seen(&counted)[0].4), (60, 1_860));
+    assert_eq!(counted.ranges[0].end, read.ranges[0].end);
+    let behind = behind.replace('@', "#");
+    assert_eq!(plan(&behind).expect("a plan").unix_start, None);
+    for (wrong, line, word) in [
+        ("a contact +0 2026/11/27-03:00:00 1 2 9\n", 1, "not both"),
+        (
+            "a range +0 +9 1 2 3\n@ 2026/11/27-02:29:00\na contact +0 +9 1 2 9\n",
+            3,
+            "not both",
+        ),
+        ("a contact 2026/13/27-02:30:00 +9 1 2 9\n", 1, "not a time"),
+        ("a contact 1999/12/31-23:59:59 +9 1 2 9\n", 1, "not a time"),
+        ("a contact 2026/11/27 +9 1 2 9\n", 1, "not a time"),
+        ("@ tomorrow\n", 1, "not a time"),
+        (
+            "a contact 2026/11/27-02:30:00 2026/11/27-02:30:00 1 2 9\n",
+            1,
+            "ends before",
+        ),
+        ("d contact +0 1 2\n", 1, "not a line"),
+    ] {
+        let error = plan(wrong).expect_err(wrong).to_string();
+        assert!(
+            error.contains(&format!("plan:{line}: ")) && error.contains(word),
+            "{error}"
+        );
     }
 }

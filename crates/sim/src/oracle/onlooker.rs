@@ -350,7 +350,7 @@ mod tests {
             (Framing::StcpDraft, "83182a582a"),
             (Framing::StcpDraft, "822b"),
             (Framing::StcpDraft, "8201582a"),
-            (Framing::Encapsulation, "f2002e"),
+            (Framing::Encapsulation, "f201002e"),
             (Framing::Encapsulation, "f200002e"),
             (Framing::Encapsulation, "f3000000000000f2"),
             (Framing::Encapsulation, "f102"),
