@@ -34,7 +34,8 @@ pub enum Red {
 
 impl Red {
     /// Octets of the red part of a block with so many.
-    pub(super) const fn of(self, length: u64) -> u64 {
+    #[must_use]
+    pub const fn of(self, length: u64) -> u64 {
         match self {
             Self::All => length,
             Self::None => 0,
