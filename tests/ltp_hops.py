@@ -100,9 +100,10 @@ class LtpHops(unittest.TestCase):
         came = sorted(Path(it["file"]).read_bytes() for it in received)
         self.assertEqual(came, sorted(path.read_bytes() for path in files))
 
-    def cross(self, file: Path, engine: int, port: int, receiver: Program, *options: str) -> tuple[dict, dict]:
+    def cross(
+            self, file: Path, engine: int, port: int, receiver: Program, *options: str, rate: str = RATE) -> tuple[dict, dict]:
         """Send a file with a report; what both ends said of it."""
-        [sent] = self.end(self.send(engine, port, file, "--report", *options))
+        [sent] = self.end(self.send(engine, port, file, "--report", *options, rate=rate))
         self.assertEqual((sent["state"], sent["report"]["status"]), ("complete", "complete"))
         self.assertEqual(sent["report"]["octets"], file.stat().st_size)
         lines = self.end(receiver)
@@ -155,14 +156,14 @@ class LtpHops(unittest.TestCase):
             FIRST, DESTINATION, over(far), "--listen", f"127.0.0.1:{middle}",
             "--route", f"{SOURCE}={SOURCE}@127.0.0.1:{over(near)}", rate="20Mbit")
         file = self.file(2_000_000)
-        self.cross(file, FIRST, over(middle), receiver, "--bind", f"127.0.0.1:{near}", "--rate", "60Mbit")
+        self.cross(file, FIRST, over(middle), receiver, "--bind", f"127.0.0.1:{near}", rate="60Mbit")
 
     def test_green_parts_stay_green(self) -> None:
         for red in ("none", "10kB"):
             with self.subTest(red=red):
                 receiver, port = self.receive("--count", "1")
                 relay, port = self.relay(FIRST, DESTINATION, port)
-                sent, _ = self.cross(self.file(60_000), FIRST, port, receiver, "--red", red, "--rate", "40Mbit")
+                sent, _ = self.cross(self.file(60_000), FIRST, port, receiver, "--red", red, rate="40Mbit")
                 self.interrupt(relay)
 
     def test_a_file_that_is_larger_than_memory_passes(self) -> None:
@@ -171,7 +172,7 @@ class LtpHops(unittest.TestCase):
         room = 40 << 20
         used = int(Path(f"/proc/{relay.process.pid}/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         resource.prlimit(relay.process.pid, resource.RLIMIT_AS, (used + room, used + room))
-        self.cross(self.file(64 << 20), FIRST, port, receiver, "--rate", "400Mbit")
+        self.cross(self.file(64 << 20), FIRST, port, receiver, rate="400Mbit")
 
     def test_a_relay_that_is_killed_goes_on_with_what_it_acknowledged(self) -> None:
         far, near = (free_port(socket.SOCK_DGRAM) for _ in range(2))
@@ -249,9 +250,10 @@ class LtpHops(unittest.TestCase):
         receiver, port = self.receive()
         octets = b"the same"
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-            for session in (5, 6):
-                stranger.sendto(segment(session, extensions(), octets), ("127.0.0.1", port))
-        self.wait_for(receiver, "duplicate")
+            stranger.sendto(segment(5, extensions(), octets), ("127.0.0.1", port))
+            self.wait_for(receiver, "received")
+            stranger.sendto(segment(6, extensions(), octets), ("127.0.0.1", port))
+            self.wait_for(receiver, "duplicate")
         self.assertEqual([path.read_bytes() for path in self.inbox.iterdir()], [octets])
 
     def test_hostile_extensions_are_counted_and_files_cross_meanwhile(self) -> None:

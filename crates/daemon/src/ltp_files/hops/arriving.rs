@@ -16,7 +16,7 @@ use super::super::finishing::Job;
 use super::super::peer::Incoming;
 use super::block::{Block, Fate};
 use super::spool::{self, Trailer};
-use super::station::{MAX_WAYS_BACK, Station};
+use super::station::{MAX_WAYS_BACK, Station, WayBack};
 use super::{Hop, Told, What, Work};
 
 /// The life of a block for this hop alone, which has none: it ends when nothing more comes.
@@ -140,11 +140,7 @@ impl Station<'_> {
         let life = Duration::from_secs(end_to_end.life_s.min(MAX_LIFE_S));
         block.deadline = block.began + life;
         let source = end_to_end.source.engine;
-        if source != self.settings.engine
-            && (self.back.len() < MAX_WAYS_BACK || self.back.contains_key(&source))
-        {
-            self.back.insert(source, hop);
-        }
+        self.learn_way_back(&end_to_end, hop);
         self.tell(number, What::Coming);
         let fate = match self.fate_of(&end_to_end) {
             Ok(fate) => fate,
@@ -163,6 +159,22 @@ impl Station<'_> {
         }
         if fate == Fate::PassOn && self.cuts_through() {
             self.start(number);
+        }
+    }
+
+    /// A block came from a neighbour: its source is there, unless the block was here before and went round.
+    fn learn_way_back(&mut self, of: &EndToEnd, hop: Hop) {
+        let source = of.source.engine;
+        let known = self.back.get(&source);
+        let is_round = known.is_some_and(|it| it.transfer == of.transfer && of.hops < it.hops);
+        let has_room = known.is_some() || self.back.len() < MAX_WAYS_BACK;
+        if source != self.settings.engine && !is_round && has_room {
+            let way = WayBack {
+                hop,
+                transfer: of.transfer,
+                hops: of.hops,
+            };
+            self.back.insert(source, way);
         }
     }
 
@@ -297,6 +309,14 @@ impl Station<'_> {
             self.tell(number, What::Stored);
             self.detach_inward(number);
             return self.after_stored(number);
+        }
+        if end_to_end.is_some_and(|of| self.seen.contains_key(&(of.source.engine, of.transfer))) {
+            // It came in two sessions at a time. No more can be done where its second file stays.
+            let _ = std::fs::remove_file(path);
+            self.tell(number, What::Again);
+            self.detach_inward(number);
+            self.remove(number);
+            return;
         }
         self.received += 1;
         self.tell(number, What::Received(path));

@@ -27,7 +27,8 @@ impl Station<'_> {
         let is_receiver = matches!(self.settings.work, Work::Receive { .. });
         // A receiver has no other route than the one for its reports.
         let first = self.settings.default.filter(|_| is_receiver);
-        let back = self.back.get(&to).copied().filter(|_| of.is_report);
+        let back = self.back.get(&to).filter(|_| of.is_report);
+        let back = back.map(|it| it.hop);
         named.or(first).or(back).or(self.settings.default)
     }
 

@@ -41,6 +41,16 @@ const NUMBERS: u64 = 1 << 23;
 /// Times of waiting for an answer that a station stays when its work is done.
 pub(super) const LINGER: u32 = 3;
 
+/// The neighbour that a block of a source came from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WayBack {
+    pub(super) hop: Hop,
+    /// The number of the transfer.
+    pub(super) transfer: u64,
+    /// Hops that it might still make.
+    pub(super) hops: u8,
+}
+
 /// An engine with neighbours.
 pub(super) struct Station<'a> {
     pub(super) settings: Settings,
@@ -58,7 +68,7 @@ pub(super) struct Station<'a> {
     /// Octets of blocks on the disk.
     pub(super) used: u64,
     /// Where sources are, as blocks came from them: reports go back there.
-    pub(super) back: BTreeMap<u64, Hop>,
+    pub(super) back: BTreeMap<u64, WayBack>,
     /// Transfers that are here, by source and number, with their octets, until their lives end.
     pub(super) seen: BTreeMap<(u64, u64), (Instant, u64)>,
     /// Blocks with octets that are not written.
