@@ -234,6 +234,27 @@ class LtpHops(unittest.TestCase):
         self.assertEqual(sorted(it["hops"] for it in coming), [1, 2, 3, 4, 5])
         self.assertEqual([it["reason"] for it in lines if it["state"] == "dropped"], ["no route"])
 
+    def test_a_sender_that_gives_up_ends_the_block_on_all_hops(self) -> None:
+        receiver, port = self.receive("--timeout", "20s")
+        relay, port = self.relay(FIRST, DESTINATION, port)
+        sender = self.send(FIRST, port, self.file(4_000_000), rate="8Mbit")
+        self.wait_for(receiver, "coming")
+        self.interrupt(sender)
+        self.assertIn("SYS_CNCLD", self.wait_for(relay, "failed")["reason"])
+        self.assertIn("SYS_CNCLD", self.wait_for(receiver, "failed")["reason"])
+        self.assertEqual(list(self.inbox.iterdir()), [])
+        self.interrupt(relay)
+        self.assertEqual(list((self.directory / f"spool{FIRST}").iterdir()), [])
+
+    def test_a_block_that_meets_a_queue_says_so(self) -> None:
+        for blocks, is_congested in (("1", True), ("8", False)):
+            with self.subTest(blocks=blocks):
+                receiver, port = self.receive("--count", "1")
+                _, port = self.relay(FIRST, DESTINATION, port, "--blocks", blocks)
+                [sent] = self.end(self.send(FIRST, port, self.file(3_000)))
+                [received] = [it for it in self.end(receiver) if it["state"] == "received"]
+                self.assertEqual(received["is_congested"], is_congested)
+
     def test_limits_are_refused_as_the_standard_says(self) -> None:
         _, port = self.relay(FIRST, DESTINATION, free_port(socket.SOCK_DGRAM), "--disk", "20kB")
         [sent] = self.end(self.send(FIRST, port, self.file(30_000)), 1)

@@ -248,7 +248,6 @@ impl Station<'_> {
                 format!("ltp-{}-{session}", of.peer.engine)
             }
         };
-        block.is_finishing = true;
         let job = Job::Finish(of, file.into_unnamed(), name);
         self.finisher.begin(job);
         Ok(())
@@ -301,7 +300,6 @@ impl Station<'_> {
             return;
         };
         block.path = Some(path.clone());
-        block.is_finishing = false;
         let (fate, end_to_end, deadline) = (block.fate, block.end_to_end, block.deadline);
         let (transfer, octets) = (of.transfer, block.came.octets());
         self.command(of.peer, LinkCommand::Acknowledge { transfer, octets });

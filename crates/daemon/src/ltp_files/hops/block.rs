@@ -24,8 +24,6 @@ pub(super) struct Block {
     pub(super) came: Came,
     /// Its file, while it comes.
     pub(super) file: Option<ArrivingFile>,
-    /// It is being made durable.
-    pub(super) is_finishing: bool,
     /// Its file, once it is durable. One without is of use to nobody after a restart.
     pub(super) path: Option<PathBuf>,
     /// Its octets, where it was made here.
@@ -121,7 +119,6 @@ impl Block {
             ends: Ends::default(),
             came: Came::default(),
             file: None,
-            is_finishing: false,
             path: None,
             octets: None,
             began: now,

@@ -25,6 +25,7 @@ use crate::clock::Clock;
 use crate::config::file::ClockSetting;
 use crate::datagrams::path::Path as WayThere;
 use crate::datagrams::seal::SharedKey;
+use crate::open_files;
 
 /// Neighbours that are known at a time. The one without a block that was silent for longest makes room.
 const MAX_NEIGHBOURS: usize = 64;
@@ -88,6 +89,8 @@ pub(super) struct Station<'a> {
 /// # Errors
 /// When the address cannot be had, the socket or the directory fails, or the thread that makes files durable has ended.
 pub fn run(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
+    // A block has a file that is written and the same one to be read. Those beyond what the system allows are refused.
+    open_files::allow(settings.blocks).map_err(io::Error::other)?;
     let socket = Socket::bind(settings.listen)?;
     let finisher = Finisher::start(&settings.directory)?;
     let clock = Clock::start(ClockSetting::System);
