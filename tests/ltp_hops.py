@@ -14,6 +14,7 @@ import unittest
 from pathlib import Path
 
 from labs.rig.binary import dhow
+from labs.rig.capture import Capture, judge_missing
 from labs.rig.crew import Crew, Program
 from labs.rig.node import free_port
 from tests.ltp import Relay, sdnv
@@ -299,6 +300,28 @@ class LtpHops(unittest.TestCase):
             self.cross(self.file(70_000), FIRST, port, receiver)
         self.assertIn("several hops", self.log())
 
+    def test_parts_that_contradict_each_other_end_no_relay(self) -> None:
+        _, far = self.receive()
+        relay, port = self.relay(FIRST, DESTINATION, far)
+        red, red_end, green, block_end = 0, 2, 4, 7
+        stories = [
+            [(red, 0, 1_000), (green, 1_000, 1_000), (red_end, 500, 500)],
+            [(red_end, 0, 1_000), (block_end, 1_000, 0)],
+            [(green, 0, 1_000), (red_end, 0, 700), (block_end, 1_000, 10)],
+            [(red, 0, 1_000), (green, 500, 1_000), (red_end, 0, 1_000), (block_end, 1_500, 1)],
+            [(red, 0, 1_000), (block_end, 1_000, 9)],
+        ]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            for session, story in enumerate(stories, 1):
+                parts = extensions(transfer=session)
+                for kind, offset, length in story:
+                    head = parts if offset == 0 else []
+                    stranger.sendto(segment(session, head, bytes(length), kind, offset), ("127.0.0.1", port))
+        [sent] = self.end(self.send(FIRST, port, self.file(70_000), "--report"))
+        self.assertEqual(sent["state"], "complete")
+        lines = self.interrupt(relay)
+        self.assertEqual(len([it for it in lines if it["state"] == "coming" and it["transfer"] <= len(stories)]), len(stories))
+
     def test_a_plain_receiver_takes_the_last_hop_and_a_file_without_extensions_is_taken(self) -> None:
         plain, port = self.listen("recv", "--out", str(self.inbox), "--count", "1")
         _, port = self.relay(FIRST, DESTINATION, port)
@@ -308,6 +331,19 @@ class LtpHops(unittest.TestCase):
         receiver, port = self.receive("--count", "1")
         self.end(self.start("send", str(file), f"{DESTINATION}@127.0.0.1:{port}", "--light-time", "1ms"))
         self.assert_came(self.end(receiver), file)
+
+    def test_tshark_finds_no_fault_and_shows_the_extensions(self) -> None:
+        if reason := judge_missing():
+            self.skipTest(reason)
+        receiver, far = self.receive("--count", "1")
+        capture = Capture(self.crew, self.directory / "hops.pcapng", [far], transport="udp", spoken="ltp")
+        _, port = self.relay(FIRST, DESTINATION, far)
+        self.cross(self.file(70_000), FIRST, port, receiver)
+        capture.stop()
+        self.assertEqual(capture.verdict("ltp").faults, [])
+        # Its values of several extensions are those of the first.
+        counts = capture.dissection.fields("ltp.hdr.extn.cnt", "ltp.hdr.extn.cnt")
+        self.assertIn("7", {count for line in counts for count in line.split(",")})
 
     def test_what_cannot_be_is_said_at_once(self) -> None:
         file = str(self.file(10))
@@ -323,18 +359,19 @@ class LtpHops(unittest.TestCase):
                 self.assertIn(words, ended.stderr)
 
 
-def extensions() -> list[bytes]:
+def extensions(transfer: int = 77) -> list[bytes]:
     """Those of a block for the receiver (docs/ltp.md)."""
     values = [
-        sdnv(SOURCE) + sdnv(SERVICE), sdnv(DESTINATION) + sdnv(SERVICE), sdnv(77), sdnv(0), sdnv(3_600), b"\x10", b"\x00"]
+        sdnv(SOURCE) + sdnv(SERVICE), sdnv(DESTINATION) + sdnv(SERVICE), sdnv(transfer), sdnv(0), sdnv(3_600), b"\x10", b"\x00"]
     return [bytes([0xc0 + at]) + sdnv(len(value)) + value for at, value in enumerate(values)]
 
 
-def segment(session: int, parts: list[bytes], octets: bytes) -> bytes:
-    """A red block in one segment with header extensions (RFC 5326 3.2.1)."""
+def segment(session: int, parts: list[bytes], octets: bytes, kind: int = 3, offset: int = 0) -> bytes:
+    """A segment with header extensions, by itself a red block (RFC 5326 3.2.1)."""
     numbers = sdnv(SOURCE) + sdnv(session)
-    head = b"\x03" + numbers + bytes([len(parts) << 4]) + b"".join(parts)
-    return head + sdnv(SERVICE) + sdnv(0) + sdnv(len(octets)) + sdnv(7) + sdnv(0) + octets
+    head = bytes([kind]) + numbers + bytes([len(parts) << 4]) + b"".join(parts)
+    serials = sdnv(7) + sdnv(0) if kind in (1, 2, 3) else b""
+    return head + sdnv(SERVICE) + sdnv(offset) + sdnv(len(octets)) + serials + octets
 
 
 if __name__ == "__main__":

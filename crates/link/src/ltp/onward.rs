@@ -36,6 +36,8 @@ pub struct IncomingBlock {
     pub end_to_end: Option<EndToEnd>,
     /// Its ends.
     pub ends: Ends,
+    /// The smallest offset of a green segment that came: octets before it are red.
+    pub green: Option<u64>,
 }
 
 impl Engine {

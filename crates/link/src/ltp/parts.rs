@@ -75,6 +75,11 @@ impl Parts {
         self.red_end.or(is_green.then_some(0))
     }
 
+    /// The smallest offset of a green segment that came.
+    pub(super) const fn green(&self) -> Option<u64> {
+        self.first_green
+    }
+
     /// Every octet of the block is red, as its end says.
     pub(super) fn is_all_red(&self) -> bool {
         self.length.is_some() && self.length == self.red_end

@@ -68,21 +68,23 @@ impl SessionsIn {
     /// The block of a transfer, for as long as its session is known.
     pub(super) fn block_of(&self, transfer: TransferId) -> Option<IncomingBlock> {
         let session = self.session_of(transfer)?;
-        let (end_to_end, red, length) = match self.sessions.get(&session) {
+        let (end_to_end, red, length, green) = match self.sessions.get(&session) {
             Some(open) => {
                 let reception = &open.reception;
                 let parts = &reception.parts;
-                (&reception.end_to_end, parts.red(), parts.length)
+                let green = parts.green();
+                (&reception.end_to_end, parts.red(), parts.length, green)
             }
             None => {
                 let over = self.closed.over(session)?;
-                (&over.end_to_end, over.red, over.length)
+                (&over.end_to_end, over.red, over.length, None)
             }
         };
         Some(IncomingBlock {
             session,
             end_to_end: end_to_end.as_deref().copied(),
             ends: Ends { red, length },
+            green,
         })
     }
 
@@ -225,7 +227,7 @@ impl SessionsIn {
                     && !session.reception.is_complete
                     && session.cancellation.is_none(),
                 transfer,
-                red: parts.red(),
+                red: parts.red().or(parts.green()),
                 end_to_end: session.reception.end_to_end,
             };
             self.closed.push(number, over);

@@ -106,7 +106,7 @@ impl Station<'_> {
         };
         let neighbour = self.neighbours.get(&of.peer);
         if let Some(told) = neighbour.and_then(|it| it.engine.incoming_block(of.transfer)) {
-            block.ends = told.ends;
+            block.know(&told);
         }
     }
 

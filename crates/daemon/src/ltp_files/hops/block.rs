@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use dhow_bundle::Instant;
-use dhow_link::ltp::{EndToEnd, Ends};
+use dhow_link::ltp::{EndToEnd, Ends, IncomingBlock};
 use dhow_link::stream::TransferId;
 
 use super::super::arriving::ArrivingFile;
@@ -21,6 +21,8 @@ pub(super) struct Block {
     /// The session in which it comes, and its number.
     pub(super) inward: Option<(Incoming, u64)>,
     pub(super) ends: Ends,
+    /// The smallest offset of a green segment that came.
+    pub(super) green: Option<u64>,
     pub(super) came: Came,
     /// Its file, while it comes.
     pub(super) file: Option<ArrivingFile>,
@@ -117,6 +119,7 @@ impl Block {
             fate: Fate::Unknown,
             inward: None,
             ends: Ends::default(),
+            green: None,
             came: Came::default(),
             file: None,
             path: None,
@@ -132,13 +135,28 @@ impl Block {
     }
 
     /// Octets from the start that may leave: the last octet of a part waits until its end is known, since the segment that holds it
-    /// says so.
+    /// says so. A peer may say that the block ends where its red part does after it said where that ends.
     pub(super) fn may_leave(&self) -> u64 {
         let prefix = self.came.prefix();
         match (self.ends.red, self.ends.length) {
-            (_, Some(_)) => prefix,
-            (Some(red), None) if prefix <= red => prefix,
-            (Some(_) | None, None) => prefix.saturating_sub(1),
+            (Some(_), Some(_)) => prefix,
+            (Some(_), None) => prefix.saturating_sub(1),
+            (None, _) => {
+                let red = self.green.map_or(prefix, |green| green.min(prefix));
+                red.saturating_sub(1)
+            }
+        }
+    }
+
+    /// Take what the engine knows of its parts. The first word stands, since octets may have left by it.
+    pub(super) fn know(&mut self, told: &IncomingBlock) {
+        self.ends.red = self.ends.red.or(told.ends.red);
+        self.ends.length = self.ends.length.or(told.ends.length);
+        self.green = told.green;
+        if self.ends.length == Some(self.came.octets()) {
+            // The end of the red part was never said: it is where green octets begin.
+            let red = self.ends.red.or(self.green);
+            self.ends.red = red.or(self.ends.length);
         }
     }
 }
@@ -159,17 +177,42 @@ mod tests {
         assert_eq!((came.prefix(), came.claims().len()), (21, 2));
     }
 
+    fn told(red: Option<u64>, length: Option<u64>, green: Option<u64>) -> IncomingBlock {
+        IncomingBlock {
+            session: 1,
+            end_to_end: None,
+            ends: Ends { red, length },
+            green,
+        }
+    }
+
     #[test]
     fn the_last_octet_of_a_part_waits_for_its_end() {
         let mut block = Block::new(Instant::START, Instant::START);
         assert_eq!(block.may_leave(), 0);
         block.came.add(0, 10);
+        block.know(&told(None, None, None));
         assert_eq!(block.may_leave(), 9);
-        block.ends.red = Some(10);
-        assert_eq!(block.may_leave(), 10);
+        block.know(&told(Some(10), None, None));
+        assert_eq!(block.may_leave(), 9, "the block may end there");
         block.came.add(10, 5);
+        block.know(&told(Some(10), None, Some(10)));
         assert_eq!(block.may_leave(), 14);
-        block.ends.length = Some(15);
+        block.know(&told(Some(10), Some(15), Some(10)));
         assert_eq!(block.may_leave(), 15);
+    }
+
+    #[test]
+    fn green_octets_wait_where_the_end_of_the_red_part_was_not_said() {
+        let mut block = Block::new(Instant::START, Instant::START);
+        block.came.add(0, 30);
+        block.know(&told(None, Some(40), Some(10)));
+        assert_eq!(block.may_leave(), 9);
+        block.came.add(30, 10);
+        block.know(&told(None, Some(40), Some(10)));
+        assert_eq!((block.ends.red, block.may_leave()), (Some(10), 40));
+        // Another word comes too late.
+        block.know(&told(Some(20), Some(40), Some(10)));
+        assert_eq!(block.ends.red, Some(10));
     }
 }
