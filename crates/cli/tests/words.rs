@@ -33,6 +33,7 @@ const COMMANDS: &[&[&str]] = &[
     &["ltp"],
     &["ltp", "send"],
     &["ltp", "recv"],
+    &["ltp", "relay"],
     &["ping"],
     &["perf"],
     &["trace"],

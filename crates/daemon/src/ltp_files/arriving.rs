@@ -34,7 +34,7 @@ impl UnnamedFile {
     /// # Errors
     /// When the system gives none.
     pub(super) fn create(directory: &Path, name: &str) -> io::Result<Self> {
-        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::open(directory, flags, Mode::from_bits_truncate(0o666)) {
             Ok(file) => Ok(Self {
                 file: Arc::new(file.into()),
@@ -51,6 +51,7 @@ impl UnnamedFile {
     fn create_partial(directory: &Path, name: &str) -> io::Result<Self> {
         let partial = directory.join(format!(".{name}.{}.part", std::process::id()));
         let file = OpenOptions::new()
+            .read(true)
             .write(true)
             .create_new(true)
             .open(&partial)?;

@@ -68,7 +68,7 @@ pub fn open(path: &Path) -> Result<(File, u64), Unreadable> {
 }
 
 /// Offset of a file in the space of all.
-const fn base(number: u64) -> u64 {
+pub(super) const fn base(number: u64) -> u64 {
     number.saturating_mul(MAX_FILE_OCTETS)
 }
 
@@ -85,6 +85,11 @@ impl LeavingFiles {
     /// Nobody needs a file any more.
     pub(super) fn remove(&mut self, number: u64) {
         self.open.remove(&number);
+    }
+
+    /// Whether a file is open.
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.open.contains_key(&number)
     }
 
     /// Files that are open.

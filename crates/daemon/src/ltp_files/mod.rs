@@ -4,10 +4,13 @@
 //! [`socket`] makes wait. [`leaving`] reads the files that are sent, a batch of datagrams at a time. [`arriving`] writes those that
 //! come, at the offsets of their segments, and [`finishing`] makes them durable and names them, on a thread of its own.
 //!
+//! [`hops`] has engines that pass blocks on to far ones.
+//!
 //! Nothing here knows a segment: the engines are in `dhow_link::ltp`.
 
 mod arriving;
 mod finishing;
+pub mod hops;
 mod leaving;
 mod peer;
 pub mod receiver;

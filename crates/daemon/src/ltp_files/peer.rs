@@ -24,7 +24,7 @@ pub(super) struct PeerId {
 }
 
 /// The name of a file that comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Incoming {
     pub(super) peer: PeerId,
     pub(super) transfer: TransferId,

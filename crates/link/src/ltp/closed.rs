@@ -1,7 +1,9 @@
 //! Incoming sessions that are over.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
+use super::end_to_end::EndToEnd;
 use super::segment::DataHead;
 use crate::stream::TransferId;
 
@@ -15,7 +17,7 @@ pub(super) struct Closed {
 }
 
 /// The part of a session that is remembered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Over {
     /// Octets of the block, where its end had come.
     pub(super) length: Option<u64>,
@@ -24,6 +26,10 @@ pub(super) struct Over {
     pub(super) takes_red: bool,
     /// Our number of its transfer, if octets of it were told of.
     pub(super) transfer: Option<TransferId>,
+    /// Octets of the red part, where its end had come.
+    pub(super) red: Option<u64>,
+    /// The part of the block for all hops.
+    pub(super) end_to_end: Option<Box<EndToEnd>>,
 }
 
 /// A data segment's relation to the sessions that are over.
@@ -66,6 +72,11 @@ impl Closed {
             over.is_some_and(|over| over.transfer == Some(transfer))
         };
         self.order.iter().rev().find(is_it).copied()
+    }
+
+    /// A session that is over and known.
+    pub(super) fn over(&self, number: u64) -> Option<&Over> {
+        self.known.get(&number)
     }
 
     pub(super) fn look(&self, head: &DataHead) -> Lateness {

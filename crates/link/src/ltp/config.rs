@@ -34,7 +34,8 @@ pub enum Red {
 
 impl Red {
     /// Octets of the red part of a block with so many.
-    pub(super) const fn of(self, length: u64) -> u64 {
+    #[must_use]
+    pub const fn of(self, length: u64) -> u64 {
         match self {
             Self::All => length,
             Self::None => 0,
@@ -100,6 +101,8 @@ pub struct Config {
     /// they were lost again. Copies are up to one part in so many of the red part, or take next to nothing of a round trip, and take less
     /// than a quarter of one at `rate`; there are none when 0. The checkpoints and reports of a session that lost something are sent twice. Default 16.
     pub doubling: u64,
+    /// The extensions for several hops are read; else they are skipped, as others are (the default).
+    pub end_to_end: bool,
     /// Segments are authenticated (RFC 5327 2.1); not when `None` (the default).
     pub authentication: Option<Authentication>,
     /// Octets of the cookie that this engine begins in each session, up to [`MAX_COOKIE_OCTETS`] (RFC 5327 2.2). Default 0: it
@@ -143,6 +146,7 @@ impl Default for Config {
             reports: 4_096,
             cycles: 64,
             doubling: 16,
+            end_to_end: false,
             authentication: None,
             cookie_octets: 0,
             idle_timeout: Duration::from_secs(600),

@@ -10,12 +10,13 @@ use dhow_bundle::{Instant, Now};
 use super::config::{Config, LEAST_MTU, Red};
 use super::cookies::Cookies;
 use super::departure::Cue;
+use super::end_to_end::EndToEnd;
 use super::fault::{Fault, Faults};
 use super::local::Local;
 use super::numbers::Numbers;
 use super::operations::Operations;
 use super::seal::Authentication;
-use super::segment::{Party, Segment, SessionId};
+use super::segment::{Party, Reason, Segment, SessionId};
 use super::sessions_in::SessionsIn;
 use super::sessions_out::SessionsOut;
 use super::timer::{Change, Distance};
@@ -177,6 +178,11 @@ impl Engine {
         if id.originator != originator {
             return self.local.faults.count(Fault::AnotherEngine);
         }
+        let end_to_end = match self.end_to_end_of(&received) {
+            Ok(end_to_end) => end_to_end,
+            // RFC 5326 6: a segment that does not conform is discarded.
+            Err(fault) => return self.local.faults.count(fault),
+        };
         let (incoming, outgoing, local) = (&self.incoming, &self.outgoing, &mut self.local);
         let size = local.size;
         let Some(news) = local.cookies.look(now, id, &received.header, size) else {
@@ -186,7 +192,7 @@ impl Engine {
         let is_open = |id| is_open(incoming, outgoing, id);
         let was_known = local.cookies.has(id) || is_open(id);
         local.cookies.learn(now, id, &news, delay, is_open);
-        self.handle_segment(now, received.segment);
+        self.handle_segment(now, received.segment, end_to_end);
         // Of a session that was not there and does not begin with this segment, no cookie is remembered.
         if !was_known && !self::is_open(&self.incoming, &self.outgoing, id) {
             self.local.cookies.forget(id);
@@ -197,7 +203,7 @@ impl Engine {
     }
 
     /// Begin a cookie of an open session, unless it has one.
-    fn begin_cookie(&mut self, id: SessionId) {
+    pub(super) fn begin_cookie(&mut self, id: SessionId) {
         let (incoming, outgoing, local) = (&self.incoming, &self.outgoing, &mut self.local);
         let count = usize::try_from(local.config.cookie_octets).unwrap_or(0);
         if count > 0 && is_open(incoming, outgoing, id) && !local.cookies.has(id) {
@@ -207,10 +213,34 @@ impl Engine {
         }
     }
 
-    fn handle_segment(&mut self, now: Instant, segment: Segment) {
+    /// The part of a block for all hops, which the segments at its start have.
+    fn end_to_end_of(&self, received: &Received) -> Result<Option<EndToEnd>, Fault> {
+        match &received.segment {
+            Segment::Data(data) if self.local.config.end_to_end && data.head.offset == 0 => {
+                EndToEnd::read(&received.header)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether transfers may begin.
+    pub(super) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// A transfer fails of which nothing was sent.
+    pub(super) fn fail_at_once(&mut self, transfer: TransferId) {
+        self.local.events.push_back(DatagramEvent::Failed {
+            transfer,
+            refused: None,
+            acknowledged: 0,
+        });
+    }
+
+    fn handle_segment(&mut self, now: Instant, segment: Segment, end_to_end: Option<EndToEnd>) {
         let (incoming, outgoing, local) = (&mut self.incoming, &mut self.outgoing, &mut self.local);
         match segment {
-            Segment::Data(data) => incoming.handle_data(now, local, &data),
+            Segment::Data(data) => incoming.handle_data(now, local, &data, end_to_end),
             Segment::Report(id, report) => outgoing.handle_report(now, local, id, &report),
             Segment::ReportAck(id, serial) => incoming.handle_report_ack(now, local, id, serial),
             Segment::Cancel(id, Party::Sender, reason) => incoming.handle_cancel(local, id, reason),
@@ -232,7 +262,7 @@ impl Engine {
     }
 
     /// Transfers end whose datagrams have left, and an ending link once nothing is left to wait for.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         self.outgoing.left(self.left, &mut self.local.events);
         if let Phase::Ending(reason, _) = self.phase
             && self.outgoing.is_idle()
@@ -318,22 +348,14 @@ impl DatagramLink for Engine {
         let now = now.monotonic;
         if self.phase == Phase::Down {
             if let LinkCommand::Transmit { transfer, .. } = command {
-                self.local.events.push_back(DatagramEvent::Failed {
-                    transfer,
-                    refused: None,
-                    acknowledged: 0,
-                });
+                self.fail_at_once(transfer);
             }
             return;
         }
         let local = &mut self.local;
         match command {
             LinkCommand::Transmit { transfer, .. } if self.phase != Phase::Open => {
-                local.events.push_back(DatagramEvent::Failed {
-                    transfer,
-                    refused: None,
-                    acknowledged: 0,
-                });
+                self.fail_at_once(transfer);
             }
             LinkCommand::Transmit { transfer, length } => {
                 self.outgoing.transmit(now, local, transfer, length);
@@ -345,7 +367,10 @@ impl DatagramLink for Engine {
             LinkCommand::Supply { transfer, octets } => {
                 self.outgoing.supply(local, transfer, octets);
             }
-            LinkCommand::Cancel { transfer } => self.outgoing.cancel(now, local, transfer),
+            LinkCommand::Cancel { transfer } => {
+                self.outgoing
+                    .cancel(now, local, transfer, Reason::UserCancelled);
+            }
             LinkCommand::Acknowledge { transfer, octets } => {
                 self.incoming.acknowledge(now, local, transfer, octets);
             }

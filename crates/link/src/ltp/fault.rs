@@ -30,6 +30,8 @@ pub(super) enum Fault {
     AnotherEngine,
     /// An authentication value that is missing or wrong.
     NotAuthentic,
+    /// Extensions for several hops of which one is missing, there twice, or of another form, or which change within a block.
+    EndToEnd,
     /// A cookie that is missing or wrong.
     NoCookie,
     /// A report or cancellation for a session that never was.
@@ -86,6 +88,7 @@ impl Rule for Fault {
             Self::BeyondNumbers => "octets of a segment lie beyond 64 bits (9.3)",
             Self::AnotherEngine => "a segment is of a session between other engines (3.1)",
             Self::NotAuthentic => "a segment is not authentic (RFC 5327 2.1)",
+            Self::EndToEnd => "extensions for several hops are wrong (docs/ltp.md)",
             Self::NoCookie => "a segment has no good cookie (RFC 5327 2.2)",
             Self::NeverSent => "a segment answers a session that never was (6.13)",
             Self::ReportBeyondSent => "a report is of octets that were not sent (3.2.2)",

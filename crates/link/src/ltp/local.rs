@@ -64,6 +64,7 @@ impl Local {
         Around {
             envelope: &self.envelope,
             cookies: self.cookies.values(id),
+            end_to_end: &[],
         }
     }
 

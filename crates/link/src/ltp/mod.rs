@@ -11,7 +11,7 @@
 //! A block leaves through `sessions_out`, which has a `session_out` for it, with a `capsule` for each transfer that shares it: the octets are in `block`, what reports ask for is
 //! in `rounds`, and what waits for a report in `checkpoints`. `plan` cuts segments, `sending` gives them out in the order of
 //! `queues`, and `leaving` tells of the ends of transfers. `departure` has the order of all datagrams: first `operations`, the
-//! internal operations traffic.
+//! internal operations traffic. `end_to_end` has the extensions of blocks that cross several hops, which `onward` passes on.
 //!
 //! This room never knows a socket, an address, a bundle, or a clock.
 //!
@@ -43,11 +43,13 @@ mod closed;
 mod config;
 mod cookies;
 mod departure;
+mod end_to_end;
 pub mod engine;
 mod fault;
 mod leaving;
 mod local;
 mod numbers;
+mod onward;
 mod operations;
 #[doc(hidden)]
 #[cfg(any(test, feature = "testing"))]
@@ -74,7 +76,9 @@ mod wire;
 
 pub use config::{BUNDLE_PROTOCOL, Config, LEAST_MTU, MAX_BLOCK_OCTETS, MAX_MTU, Red};
 pub use cookies::MAX_COOKIE_OCTETS;
+pub use end_to_end::{EndReport, EndToEnd, MAX_END_REPORT_OCTETS, Service, Status};
 pub use engine::{Engine, Known, Progress};
+pub use onward::{Ends, IncomingBlock, Onward};
 pub use seal::{Authentication, Ciphersuite, MAX_KEY_ID_OCTETS, Seal, VALUE_OCTETS};
 pub use wire::Addressee;
 

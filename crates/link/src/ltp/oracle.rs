@@ -52,6 +52,7 @@ pub(super) fn config(choice: u8) -> Config {
         aggregate: if choice & 0x80 == 0 { 0 } else { 1_500 },
         mtu: 200,
         checkpoint_octets: 400,
+        end_to_end: true,
         rate: Rate {
             octets_per_s: 1_000,
             burst_octets: 700,

@@ -69,6 +69,17 @@ impl Parts {
         }
     }
 
+    /// Octets of the red part, once they are known: none where the block begins with green ones.
+    pub(super) fn red(&self) -> Option<u64> {
+        let is_green = self.first_green == Some(0);
+        self.red_end.or(is_green.then_some(0))
+    }
+
+    /// The smallest offset of a green segment that came.
+    pub(super) const fn green(&self) -> Option<u64> {
+        self.first_green
+    }
+
     /// Every octet of the block is red, as its end says.
     pub(super) fn is_all_red(&self) -> bool {
         self.length.is_some() && self.length == self.red_end

@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::segment::{DataHead, DataKind, Serials};
 use super::session_out::SessionOut;
-use super::wire::data_head_octets;
+use super::wire::{data_head_octets, length_of};
 
 /// Discretionary checkpoints of a session that wait for their reports, at most.
 const MAX_DISCRETIONARY: usize = 256;
@@ -160,7 +160,8 @@ impl SessionOut {
         serials: Option<Serials>,
     ) -> u64 {
         let head = data_head_octets(self.id, config.service, offset, size, serials);
-        size.saturating_sub(head).max(1)
+        let extensions = length_of(self.extensions_at(offset));
+        size.saturating_sub(head).saturating_sub(extensions).max(1)
     }
 
     fn head(

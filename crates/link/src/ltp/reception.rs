@@ -1,10 +1,13 @@
 //! The octets of an incoming block, as they come.
 
+use alloc::boxed::Box;
+
 use bytes::Bytes;
 
 use dhow_bundle::mutant::{Mutant, planted};
 
 use super::config::Config;
+use super::end_to_end::EndToEnd;
 use super::fault::Fault;
 use super::local::Local;
 use super::parts::Parts;
@@ -20,6 +23,8 @@ pub(super) struct Reception {
     /// Numbered when its first octets come.
     pub(super) transfer: Option<TransferId>,
     pub(super) parts: Parts,
+    /// The part of the block for all hops.
+    pub(super) end_to_end: Option<Box<EndToEnd>>,
     /// All octets that came.
     pub(super) received: Spans,
     /// Octets from the start that are durable.
@@ -36,11 +41,20 @@ impl Reception {
             id,
             transfer: None,
             parts: Parts::default(),
+            end_to_end: None,
             received: Spans::default(),
             durable: 0,
             is_complete: false,
             is_unwanted: false,
         }
+    }
+
+    /// Take what the start of the block says for all hops; false when the start said something else before.
+    pub(super) fn address(&mut self, end_to_end: Option<EndToEnd>) -> bool {
+        if self.received.prefix() == 0 && self.end_to_end.is_none() {
+            self.end_to_end = end_to_end.map(Box::new);
+        }
+        self.end_to_end.as_deref().copied() == end_to_end
     }
 
     /// Octets behind the first gap.

@@ -3,14 +3,13 @@
 use dhow_bundle::Instant;
 use dhow_bundle::storage::Piece;
 
-use super::config::Red;
 use super::local::Local;
 use super::plan::Plan;
 use super::queues::Queue;
 use super::segment::SessionId;
 use super::sessions_out::SessionsOut;
 use super::state::Sender;
-use super::wire::{data_head_octets, write_data_head};
+use super::wire::{data_head_octets, length_of, write_data_head};
 use crate::datagram::Batch;
 
 /// The next datagram.
@@ -78,7 +77,8 @@ impl SessionsOut {
         );
         let size = head
             .saturating_add(plan.head.length)
-            .saturating_add(local.around(session.id).octets());
+            .saturating_add(local.around(session.id).octets())
+            .saturating_add(length_of(session.extensions_at(plan.head.offset)));
         Some(Next {
             number,
             plan,
@@ -104,7 +104,9 @@ impl SessionsOut {
             self.alone.begun();
         }
         self.scratch.clear();
-        write_data_head(&mut self.scratch, &head, local.around(head.session));
+        let around = local.around(head.session);
+        let around = around.with_end_to_end(session.extensions_at(head.offset));
+        write_data_head(&mut self.scratch, &head, around);
         self.heads.reserve(self.scratch.len());
         self.heads.put(&self.scratch);
         out.push(Piece::Octets(self.heads.give()));
@@ -120,7 +122,7 @@ impl SessionsOut {
         session.given(&local.config, &next.plan, datagram);
         if next.queue != Queue::Repeating
             && head.kind.is_block_end()
-            && local.config.red == Red::All
+            && session.is_whole_red(local.config.red)
         {
             for capsule in &session.capsules {
                 self.leaving.sent(datagram, capsule.transfer);

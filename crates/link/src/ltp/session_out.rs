@@ -9,7 +9,7 @@ use dhow_bundle::storage::Piece;
 use super::block::Block;
 use super::capsule::Capsule;
 use super::checkpoints::{Checkpoints, Copies};
-use super::config::Config;
+use super::config::{Config, Red};
 use super::fault::Fault;
 use super::plan::{Cause, Plan};
 use super::reporting::MAX_SERIAL_RANGES;
@@ -42,6 +42,8 @@ pub(super) struct SessionOut {
     pub(super) length: u64,
     /// Octets of the red part.
     pub(super) red: u64,
+    /// The extensions for several hops; empty in blocks for one.
+    pub(super) end_to_end: Vec<u8>,
     pub(super) state: Sender,
     pub(super) block: Block,
     /// Octets sent for the first time.
@@ -95,6 +97,7 @@ impl SessionOut {
             capsules: vec![Capsule::new(transfer, length)],
             length,
             red,
+            end_to_end: Vec::new(),
             state: Sender::Ready,
             block: Block::default(),
             sent: 0,
@@ -111,6 +114,15 @@ impl SessionOut {
             heard: now,
             is_ready: false,
             is_repeating: false,
+        }
+    }
+
+    /// Whether the peer's claims tell that it has all of the block: `red` is what links to it promise. A block for several hops has a
+    /// red part of its own.
+    pub(super) fn is_whole_red(&self, red: Red) -> bool {
+        match self.end_to_end.is_empty() {
+            true => red == Red::All,
+            false => self.red == self.length,
         }
     }
 

@@ -8,8 +8,10 @@ use dhow_bundle::Instant;
 use dhow_bundle::mutant::{Mutant, planted};
 
 use super::closed::{Closed, Lateness, Over};
+use super::end_to_end::EndToEnd;
 use super::fault::Fault;
 use super::local::{Local, reason_of, refusal_of};
+use super::onward::{Ends, IncomingBlock};
 use super::operations::Operation;
 use super::segment::{Data, Party, Reason, Report, SessionId};
 use super::session_in::{Expiry, SessionIn};
@@ -63,8 +65,37 @@ impl SessionsIn {
         open.or_else(|| self.closed.session_of(transfer))
     }
 
+    /// The block of a transfer, for as long as its session is known.
+    pub(super) fn block_of(&self, transfer: TransferId) -> Option<IncomingBlock> {
+        let session = self.session_of(transfer)?;
+        let (end_to_end, red, length, green) = match self.sessions.get(&session) {
+            Some(open) => {
+                let reception = &open.reception;
+                let parts = &reception.parts;
+                let green = parts.green();
+                (&reception.end_to_end, parts.red(), parts.length, green)
+            }
+            None => {
+                let over = self.closed.over(session)?;
+                (&over.end_to_end, over.red, over.length, None)
+            }
+        };
+        Some(IncomingBlock {
+            session,
+            end_to_end: end_to_end.as_deref().copied(),
+            ends: Ends { red, length },
+            green,
+        })
+    }
+
     /// A data segment came.
-    pub(super) fn handle_data(&mut self, now: Instant, local: &mut Local, data: &Data) {
+    pub(super) fn handle_data(
+        &mut self,
+        now: Instant,
+        local: &mut Local,
+        data: &Data,
+        end_to_end: Option<EndToEnd>,
+    ) {
         let head = &data.head;
         let number = head.session.number;
         match self.closed.look(head) {
@@ -83,6 +114,9 @@ impl SessionsIn {
         };
         if !session.state.is_receiving() {
             return;
+        }
+        if head.offset == 0 && !session.reception.address(end_to_end) {
+            return local.faults.count(Fault::EndToEnd);
         }
         let before = session.reception.octets_beyond();
         let handled = session.handle_data(now, local, room, data);
@@ -193,6 +227,8 @@ impl SessionsIn {
                     && !session.reception.is_complete
                     && session.cancellation.is_none(),
                 transfer,
+                red: parts.red().or(parts.green()),
+                end_to_end: session.reception.end_to_end,
             };
             self.closed.push(number, over);
         }

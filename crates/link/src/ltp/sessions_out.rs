@@ -7,10 +7,10 @@ use dhow_bundle::storage::Piece;
 use dhow_bundle::{Instant, SmallBuffer};
 
 use super::capsule::{Alone, Capsule, share_of};
-use super::config::Red;
 use super::fault::Fault;
 use super::leaving::{Leaving, failed};
 use super::local::{Local, refusal_of};
+use super::onward::Ends;
 use super::operations::Operation;
 use super::queues::{Queue, Queues};
 use super::segment::{Party, Reason, Report, SessionId};
@@ -76,6 +76,31 @@ impl SessionsOut {
     /// The session of a transfer that is not over.
     pub(super) fn session_of(&self, transfer: TransferId) -> Option<&SessionOut> {
         self.sessions.get(self.by_transfer.get(&transfer)?)
+    }
+
+    /// The same, to be changed before anything of it is supplied.
+    pub(super) fn session_of_mut(&mut self, transfer: TransferId) -> Option<&mut SessionOut> {
+        self.sessions.get_mut(self.by_transfer.get(&transfer)?)
+    }
+
+    /// The ends of a block that was passed on without them.
+    pub(super) fn end_onward(
+        &mut self,
+        now: Instant,
+        local: &Local,
+        transfer: TransferId,
+        ends: Ends,
+    ) {
+        let Some(number) = self.by_transfer.get(&transfer).copied() else {
+            return;
+        };
+        if let Some(session) = self.sessions.get_mut(&number) {
+            let before = session.queued();
+            session.end_onward(ends);
+            let less = before.saturating_sub(session.queued());
+            self.queued_octets = self.queued_octets.saturating_sub(less);
+        }
+        self.settle(now, local, number);
     }
 
     /// Queue a transfer.
@@ -168,7 +193,13 @@ impl SessionsOut {
     }
 
     /// The node gives up a transfer (RFC 5326 4.2).
-    pub(super) fn cancel(&mut self, now: Instant, local: &mut Local, transfer: TransferId) {
+    pub(super) fn cancel(
+        &mut self,
+        now: Instant,
+        local: &mut Local,
+        transfer: TransferId,
+        reason: Reason,
+    ) {
         let Some(number) = self.by_transfer.get(&transfer).copied() else {
             return;
         };
@@ -178,7 +209,7 @@ impl SessionsOut {
         // A transfer goes on with the others in its block.
         let session = self.sessions.get(&number);
         if session.is_some_and(|session| session.capsules.len() == 1) {
-            self.cancel_session(now, local, number, Reason::UserCancelled, None);
+            self.cancel_session(now, local, number, reason, None);
         }
     }
 
@@ -250,14 +281,15 @@ impl SessionsOut {
         self.alarms.set(number, None);
         let has_begun = session.sent > 0;
         self.begun = self.begun.saturating_sub(usize::from(has_begun));
+        let is_whole_red = session.is_whole_red(local.config.red);
         if session.capsules.len() > 1 {
             self.alone.taken();
         }
         for Capsule { transfer, .. } in session.capsules {
             self.by_transfer.remove(&transfer);
-            let event = match local.config.red {
-                Red::All => DatagramEvent::Transmitted { transfer },
-                Red::None | Red::Octets(_) => DatagramEvent::Sent { transfer },
+            let event = match is_whole_red {
+                true => DatagramEvent::Transmitted { transfer },
+                false => DatagramEvent::Sent { transfer },
             };
             self.leaving.end(session.last_given, transfer, event);
         }
@@ -386,7 +418,7 @@ impl SessionsOut {
         let ready = ready.filter(|session| session.state == Sender::Ready);
         let capsules = ready.flat_map(|session| &session.capsules);
         for transfer in capsules.map(|it| it.transfer).collect::<Vec<_>>() {
-            self.cancel(now, local, transfer);
+            self.cancel(now, local, transfer, Reason::UserCancelled);
         }
     }
 

@@ -9,6 +9,7 @@ mod capture;
 mod channel;
 mod cookies;
 mod corpus;
+mod end_to_end;
 mod goodput;
 mod incoming;
 mod outgoing;

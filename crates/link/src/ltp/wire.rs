@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use dhow_bundle::v6::sdnv::{self, Reader};
 
+use super::end_to_end::{self, EXTENSIONS};
 use super::fault::Fault;
 use super::segment::{
     Data, DataHead, DataKind, Party, Reason, Report, Segment, Serials, SessionId,
@@ -35,7 +36,7 @@ pub(super) struct Extension {
     pub(super) at: usize,
 }
 
-/// A segment with the extensions that authenticate it; others are skipped.
+/// A segment with the extensions that authenticate it, and those for several hops; others are skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Received {
     pub(super) segment: Segment,
@@ -120,7 +121,7 @@ impl<'a> Packet<'a> {
             let length = self.number()?;
             let at = self.reader.position();
             let value = self.octets(length)?;
-            if tag == AUTHENTICATION || tag == COOKIE {
+            if tag == AUTHENTICATION || tag == COOKIE || end_to_end::is_tag(tag) {
                 known.push(Extension { tag, value, at });
             }
         }
@@ -287,13 +288,15 @@ impl Envelope {
     }
 }
 
-/// The octets that RFC 5327 adds to the segments of one session.
+/// The extensions of a segment: those of RFC 5327, and those for several hops.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around<'a> {
     /// Those of all sessions.
     pub(super) envelope: &'a Envelope,
     /// The values of its cookies, behind the other header extensions.
     pub(super) cookies: [Option<&'a [u8]>; 2],
+    /// Those for several hops, in front of the cookies; empty in most.
+    pub(super) end_to_end: &'a [u8],
 }
 
 impl<'a> From<&'a Envelope> for Around<'a> {
@@ -301,7 +304,16 @@ impl<'a> From<&'a Envelope> for Around<'a> {
         Self {
             envelope,
             cookies: [None; 2],
+            end_to_end: &[],
         }
+    }
+}
+
+impl<'a> Around<'a> {
+    /// The same, with the extensions for several hops.
+    pub(super) const fn with_end_to_end(mut self, extensions: &'a [u8]) -> Self {
+        self.end_to_end = extensions;
+        self
     }
 }
 
@@ -314,11 +326,13 @@ impl Around<'_> {
                 .saturating_add(number_octets(length))
                 .saturating_add(1)
         });
-        cookies.fold(self.envelope.octets(), u64::saturating_add)
+        let others = self.envelope.octets();
+        let others = others.saturating_add(length_of(self.end_to_end));
+        cookies.fold(others, u64::saturating_add)
     }
 }
 
-fn length_of(octets: &[u8]) -> u64 {
+pub(super) fn length_of(octets: &[u8]) -> u64 {
     u64::try_from(octets.len()).unwrap_or(u64::MAX)
 }
 
@@ -339,8 +353,13 @@ fn write_start(out: &mut Vec<u8>, code: u8, session: SessionId, around: Around<'
     let counts = cookies.clone().fold(around.envelope.counts, |counts, _| {
         counts.saturating_add(0x10)
     });
-    out.push(counts);
+    let onward = match around.end_to_end {
+        [] => 0,
+        _ => EXTENSIONS << 4,
+    };
+    out.push(counts.saturating_add(onward));
     out.extend_from_slice(&around.envelope.header);
+    out.extend_from_slice(around.end_to_end);
     for cookie in cookies {
         out.push(COOKIE);
         sdnv::write(out, length_of(cookie));

@@ -1,6 +1,9 @@
 //! `dhow ltp`: files over LTP, without bundles and without a node (docs/ltp.md).
 
+mod far;
+mod hops;
 mod recv;
+mod relay;
 mod send;
 mod way;
 
@@ -14,6 +17,7 @@ use crate::failure::{Ending, Failure};
 pub enum Ltp {
     Send(send::Send),
     Recv(recv::Recv),
+    Relay(relay::Relay),
 }
 
 impl Ltp {
@@ -22,6 +26,7 @@ impl Ltp {
         match self {
             Self::Send(command) => command.run(common),
             Self::Recv(command) => command.run(common),
+            Self::Relay(command) => command.run(common),
         }
     }
 }

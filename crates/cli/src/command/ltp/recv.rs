@@ -1,16 +1,18 @@
 //! `dhow ltp recv`: blocks into files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use dhow_daemon::ltp_files::MAX_FILE_OCTETS;
 use dhow_daemon::ltp_files::receiver::{self, About, End, Settings, Told, Watch};
+use dhow_daemon::ltp_files::{MAX_FILE_OCTETS, hops};
 use serde_json::json;
 
-use super::send::parse_address;
+use super::hops::{Speaker, check_mtu, hop_of};
+use super::send::{Receiver, parse_address, parse_receiver};
 use super::way::{PORT, WayOptions, seed};
 use crate::arguments::{Common, parse_duration, parse_number, parse_size};
 use crate::failure::{Ending, Failure};
@@ -42,6 +44,12 @@ pub struct Recv {
     /// Engines that may send, by their IDs; several may be given [default: all]
     #[arg(long, value_name = "N", value_parser = parse_number)]
     from: Vec<u64>,
+    /// The engine ID here: also take files of `dhow ltp send --to` that are for it, from any engine and over any hops
+    #[arg(long, value_name = "N", value_parser = parse_number, conflicts_with_all = ["reply", "from"])]
+    engine: Option<u64>,
+    /// The next hop of reports, unless they go back whence files came
+    #[arg(long, value_name = "ENGINE@HOST:PORT", value_parser = parse_receiver, requires = "engine")]
+    via: Option<Receiver>,
     /// The directory of files
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -81,6 +89,9 @@ impl Recv {
                 self.out.display()
             ))
         })?;
+        if let Some(engine) = self.engine {
+            return self.run_as(engine, listen, common.form());
+        }
         let settings = Settings {
             listen,
             reply: self.reply.as_deref().map(address).transpose()?,
@@ -112,18 +123,56 @@ impl Recv {
         match end {
             End::Count => Ok(Ending::Done),
             End::Stopped => Ok(Ending::Interrupted),
-            End::Silence => {
-                let silence = self.timeout.map(quantity::elapsed).unwrap_or_default();
-                let files = reception.received;
-                Err(Failure::refused(format!(
-                    "received {files} files: nothing came for {silence}"
-                )))
-            }
+            End::Silence => Err(self.silent(reception.received)),
         }
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, Failure> {
+impl Recv {
+    /// Receives as an engine that is a hop among others.
+    fn run_as(&self, engine: u64, listen: SocketAddr, form: Form) -> Result<Ending, Failure> {
+        check_mtu(&self.way)?;
+        let settings = hops::Settings {
+            listen,
+            engine,
+            work: hops::Work::Receive {
+                count: self.count,
+                timeout: self.timeout,
+            },
+            routes: BTreeMap::new(),
+            default: self.via.as_ref().map(hop_of).transpose()?,
+            directory: self.out.clone(),
+            blocks: usize::try_from(self.sessions).unwrap_or(usize::MAX),
+            disk_octets: u64::MAX,
+            largest: self.largest,
+            way: self.way.way(self.silence),
+            key: self.way.key()?,
+            seed: seed()?,
+        };
+        let mut speaker = Speaker::new(form);
+        let end = hops::run(settings, &mut speaker);
+        if let Some(failure) = speaker.failure {
+            return Err(failure);
+        }
+        let end =
+            end.map_err(|error| Failure::refused(format!("cannot receive at {listen}: {error}")))?;
+        match end {
+            hops::End::Done | hops::End::Failed => Ok(Ending::Done),
+            hops::End::Stopped => Ok(Ending::Interrupted),
+            hops::End::Silence => Err(self.silent(speaker.received)),
+        }
+    }
+
+    fn silent(&self, files: u64) -> Failure {
+        let silence = self.timeout.map(quantity::elapsed).unwrap_or_default();
+        Failure::refused(format!(
+            "received {files} files: nothing came for {silence}"
+        ))
+    }
+}
+
+/// An address to listen at.
+pub fn address(text: &str) -> Result<SocketAddr, Failure> {
     let (host, port) = parse_address(text, PORT)
         .map_err(|why| Failure::usage(format!("'{text}' is no address: {why}")))?;
     resolve(&host, port)

@@ -9,6 +9,7 @@ use dhow_daemon::ltp_files::sender::{self, About, Fate, MAX_FILES_SENT, Settings
 use dhow_link::ltp::Red;
 use serde_json::json;
 
+use super::far::{self, FarOptions, Near};
 use super::way::{PORT, WayOptions, seed};
 use crate::arguments::{Common, parse_number, parse_size};
 use crate::failure::{Ending, Failure};
@@ -47,22 +48,25 @@ pub struct Send {
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
     #[command(flatten)]
+    far: FarOptions,
+    #[command(flatten)]
     way: WayOptions,
 }
 
 /// An engine and its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Receiver {
-    engine: Option<u64>,
-    host: String,
-    port: u16,
+pub struct Receiver {
+    pub engine: Option<u64>,
+    pub host: String,
+    pub port: u16,
 }
 
 /// The part of a file that is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RedPart(Red);
 
-fn parse_receiver(text: &str) -> Result<Receiver, String> {
+/// An engine and its address, as they are written.
+pub fn parse_receiver(text: &str) -> Result<Receiver, String> {
     let (engine, address) = match text.split_once('@') {
         Some((engine, address)) => (Some(parse_number(engine)?), address),
         None => (None, text),
@@ -109,6 +113,19 @@ impl Send {
             }
         };
         let total = self.total()?;
+        if let Some(engine) = self.far.far {
+            let near = Near {
+                files: &self.files,
+                receiver: &self.to,
+                engine: self.engine,
+                red: self.red.0,
+                from,
+                way: &self.way,
+                silence: SILENCE,
+                form: common.form(),
+            };
+            return far::send(&near, engine, &self.far);
+        }
         let settings = Settings {
             from,
             to,

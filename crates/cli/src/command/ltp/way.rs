@@ -51,6 +51,11 @@ impl WayOptions {
         }
     }
 
+    /// Octets of UDP payload in a datagram, at most.
+    pub const fn mtu(&self) -> u64 {
+        self.mtu
+    }
+
     /// One-way light time.
     pub const fn light_time(&self) -> Duration {
         self.light_time

@@ -1,0 +1,310 @@
+//! Blocks that leave for their next hops.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dhow_bundle::storage::{Extent, Piece};
+use dhow_link::ltp::{EndToEnd, Ends, Onward, Status};
+use dhow_link::stream::{RefuseReason, TransferId};
+use dhow_link::{DatagramLink as _, LinkCommand};
+
+use super::super::leaving::base;
+use super::super::peer::PeerId;
+use super::block::{Block, Fate, Outward};
+use super::spool;
+use super::station::Station;
+use super::{Hop, What, Work};
+
+/// The time after which a block leaves again whose session failed.
+const AGAIN: Duration = Duration::from_secs(1);
+
+impl Station<'_> {
+    /// The next hop of a block; reports find back whence blocks of their destination came.
+    pub(super) fn route(&self, of: &EndToEnd) -> Option<Hop> {
+        let to = of.destination.engine;
+        let named = self.settings.routes.get(&to).copied();
+        let is_receiver = matches!(self.settings.work, Work::Receive { .. });
+        // A receiver has no other route than the one for its reports.
+        let first = self.settings.default.filter(|_| is_receiver);
+        let back = self.back.get(&to).filter(|_| of.is_report);
+        let back = back.map(|it| it.hop);
+        named.or(first).or(back).or(self.settings.default)
+    }
+
+    /// Open the session of a block with its next hop.
+    pub(super) fn start(&mut self, number: u64) {
+        let now = self.clock.now();
+        let (used, blocks) = (self.used, self.blocks.len());
+        let Some(block) = self.blocks.get(&number) else {
+            return;
+        };
+        let Some(mut of) = block.end_to_end.filter(|_| block.outward.is_none()) else {
+            return;
+        };
+        let (ends, is_own) = (block.ends, block.is_own());
+        let left = block.deadline.since(now.monotonic);
+        if is_own {
+            of.life_s = left.as_secs().saturating_add(1).min(of.life_s).max(1);
+        } else {
+            of.life_s = left.as_secs().min(of.life_s.saturating_sub(1));
+            of.hops = of.hops.saturating_sub(1);
+            let is_half = |part: u64, whole: u64| part > whole / 2;
+            of.is_congested |=
+                is_half(used, self.settings.disk_octets) || blocks > self.settings.blocks / 2;
+        }
+        if of.life_s == 0 {
+            return self.give_up(number, Status::Expired);
+        }
+        let Some(hop) = self.route(&of) else {
+            return self.give_up(number, Status::NoRoute);
+        };
+        let again = now.monotonic + AGAIN;
+        let peer = self.meet(hop, now);
+        if let Err(error) = self.open_file(number) {
+            return self.note_unreadable(number, &error);
+        }
+        let Some(block) = self.blocks.get_mut(&number) else {
+            return;
+        };
+        let Some((peer, neighbour)) = peer.and_then(|id| Some((id, self.neighbours.get_mut(&id)?)))
+        else {
+            block.again = Some(again);
+            return;
+        };
+        let transfer = TransferId(self.next_transfer);
+        self.next_transfer += 1;
+        let onward = Onward {
+            end_to_end: of,
+            ends,
+        };
+        neighbour.engine.pass_on(now, transfer, &onward);
+        neighbour.blocks += 1;
+        let session = neighbour.engine.progress(transfer).map(|it| it.session);
+        block.outward = Some(Outward {
+            peer,
+            transfer,
+            session: session.unwrap_or(0),
+            supplied: 0,
+            ends,
+        });
+        self.by_outgoing.insert((peer, transfer), number);
+        self.begun(number, session);
+        self.tell(number, What::Leaving);
+        self.supply(number);
+    }
+
+    /// The file of a block, for the octets that leave.
+    fn open_file(&mut self, number: u64) -> io::Result<()> {
+        let Some(block) = self.blocks.get(&number) else {
+            return Ok(());
+        };
+        if let Some(file) = &block.file {
+            let file = file.file().try_clone()?;
+            self.leaving.add(number, file, 0);
+        } else if let Some(path) = block.path.as_ref().filter(|_| !self.leaving.has(number)) {
+            let file = std::fs::File::open(path)?;
+            self.leaving.add(number, file, 0);
+        }
+        Ok(())
+    }
+
+    /// Give a block's session the octets that may leave.
+    pub(super) fn supply(&mut self, number: u64) {
+        let now = self.clock.now();
+        let Some(block) = self.blocks.get_mut(&number) else {
+            return;
+        };
+        let limit = block.may_leave();
+        let Some(outward) = &mut block.outward else {
+            return;
+        };
+        let (peer, transfer) = (outward.peer, outward.transfer);
+        let from = outward.supplied;
+        let Some(neighbour) = self.neighbours.get_mut(&peer) else {
+            return;
+        };
+        if outward.ends != block.ends {
+            outward.ends = block.ends;
+            neighbour.engine.end_onward(now, transfer, block.ends);
+        }
+        if limit <= from {
+            return;
+        }
+        outward.supplied = limit;
+        let length = limit - from;
+        let octets = match &block.octets {
+            Some(octets) => Piece::Octets(part(octets, from, limit)),
+            None => Piece::Extent(Extent {
+                offset: base(number) + from,
+                length,
+            }),
+        };
+        neighbour
+            .engine
+            .handle_command(now, LinkCommand::Supply { transfer, octets });
+    }
+
+    /// The next hop has a block, or its last green octet has left.
+    pub(super) fn passed(&mut self, peer: PeerId, transfer: TransferId, is_acknowledged: bool) {
+        let Some(number) = self.by_outgoing.get(&(peer, transfer)).copied() else {
+            return;
+        };
+        let Some(block) = self.blocks.get_mut(&number) else {
+            return;
+        };
+        let is_all_red = block.ends.red == block.ends.length;
+        if is_all_red && !is_acknowledged {
+            return;
+        }
+        block.is_passed = true;
+        self.tell(number, What::Passed);
+        self.detach_outward(number);
+        self.hop_done(number);
+        self.after_stored(number);
+    }
+
+    /// A block is durable here, or has left: who needs it no more.
+    pub(super) fn after_stored(&mut self, number: u64) {
+        let Some(block) = self.blocks.get(&number) else {
+            return;
+        };
+        if block.inward.is_some() {
+            return;
+        }
+        if !block.is_passed {
+            if block.outward.is_none() && block.again.is_none() {
+                self.start(number);
+            }
+            return;
+        }
+        self.forget(number);
+    }
+
+    /// Nobody needs a block any more.
+    pub(super) fn forget(&mut self, number: u64) {
+        let block = self.remove(number);
+        let path = block.filter(|it| it.order.is_none()).and_then(|it| it.path);
+        if let Some(path) = path
+            && let Err(error) = std::fs::remove_file(&path)
+        {
+            let what = format!("cannot remove {}: {error}", path.display());
+            self.watch.hear(super::Told::Note(what));
+        }
+    }
+
+    /// The session of a block with its next hop failed.
+    pub(super) fn failed(
+        &mut self,
+        peer: PeerId,
+        transfer: TransferId,
+        refused: Option<RefuseReason>,
+    ) {
+        let Some(number) = self.by_outgoing.get(&(peer, transfer)).copied() else {
+            return;
+        };
+        if self.ending.is_some() {
+            self.detach_outward(number);
+            return;
+        }
+        let why = match refused {
+            None => "the next hop has lost the session, or was silent",
+            Some(RefuseReason::Retransmit) => "the next hop does not answer (RLEXC)",
+            Some(RefuseReason::NoResources) => "the next hop has no room (SYS_CNCLD)",
+            Some(RefuseReason::NotAcceptable) => "the next hop has no such service (UNREACH)",
+            Some(_) => "the next hop does not take it (USR_CNCLD)",
+        };
+        if self.order_failed(number, refused, why) {
+            return;
+        }
+        match refused {
+            Some(RefuseReason::NotAcceptable) => self.give_up(number, Status::NoRoute),
+            None | Some(RefuseReason::Retransmit | RefuseReason::NoResources) => {
+                self.tell(number, What::Retried(why));
+                self.detach_outward(number);
+                let again = self.clock.now().monotonic + AGAIN;
+                if let Some(block) = self.blocks.get_mut(&number) {
+                    block.had_no_room |= refused == Some(RefuseReason::NoResources);
+                    block.again = Some(again);
+                }
+            }
+            // The next hop has told the source why.
+            Some(_) => {
+                self.tell(number, What::Lost(why));
+                self.detach_outward(number);
+                self.drop_block(number);
+            }
+        }
+    }
+
+    /// A block is not passed on: its neighbours and its source are told.
+    pub(super) fn give_up(&mut self, number: u64, status: Status) {
+        if self.order_expired(number) {
+            return;
+        }
+        self.tell(number, What::Dropped(status));
+        let block = self.blocks.get(&number);
+        let of = block.and_then(|block| block.end_to_end);
+        let claims = block.map(|block| block.came.claims()).unwrap_or_default();
+        self.drop_block(number);
+        if let Some(of) = of {
+            self.report(&of, status, claims);
+        }
+    }
+
+    /// End the sessions of a block, and remove it from the disk.
+    fn drop_block(&mut self, number: u64) {
+        let block = self.blocks.get_mut(&number);
+        let path = block.and_then(|block| block.path.take());
+        self.stop(number, RefuseReason::Unknown);
+        // No more can be done where this fails: the block is found again after a restart, and expires.
+        let _ = path.map(std::fs::remove_file);
+    }
+
+    /// The file of a block cannot be read.
+    pub(super) fn unreadable(&mut self, number: u64) {
+        let error = io::Error::from(io::ErrorKind::UnexpectedEof);
+        self.note_unreadable(number, &error);
+    }
+
+    fn note_unreadable(&mut self, number: u64, error: &io::Error) {
+        let what = format!("a block cannot be read: {error}");
+        self.watch.hear(super::Told::Note(what));
+        if !self.order_failed(number, Some(RefuseReason::NoResources), "it cannot be read") {
+            self.stop(number, RefuseReason::NoResources);
+        }
+    }
+
+    /// Blocks that were durable here when it ended leave again.
+    pub(super) fn resume(&mut self) -> io::Result<()> {
+        let found = spool::find(&self.settings.directory, self.settings.blocks)?;
+        let now = self.clock.now();
+        for it in found {
+            let wall = now.dtn.as_unix_millis().unwrap_or(0);
+            let left = Duration::from_millis(it.trailer.expires_ms.saturating_sub(wall));
+            let mut block = Block::new(now.monotonic, now.monotonic + left);
+            // A second is taken from it when it leaves.
+            let life_s = left.as_secs().saturating_add(1);
+            block.end_to_end = Some(it.trailer.end_to_end(life_s));
+            block.fate = Fate::PassOn;
+            block.came.add(0, it.trailer.length);
+            block.ends = Ends {
+                red: Some(it.trailer.red),
+                length: Some(it.trailer.length),
+            };
+            block.path = Some(it.path);
+            self.used = self.used.saturating_add(it.trailer.length);
+            let number = self.add(block);
+            self.leaving.add(number, it.file, it.trailer.length);
+            self.tell(number, What::Resumed);
+            self.start(number);
+        }
+        Ok(())
+    }
+}
+
+/// Octets of a block.
+fn part(octets: &Bytes, from: u64, to: u64) -> Bytes {
+    let index = |at: u64| usize::try_from(at).map_or(octets.len(), |at| at.min(octets.len()));
+    octets.slice(index(from)..index(to))
+}

@@ -1,0 +1,201 @@
+//! Files that are sent to far engines.
+
+use std::time::Duration;
+
+use dhow_bundle::Instant;
+use dhow_link::ltp::{EndReport, Ends, Status};
+use dhow_link::stream::RefuseReason;
+
+use super::super::sender::open;
+use super::block::{Block, Fate};
+use super::station::Station;
+use super::{End, Outcome, Told, Work};
+
+/// A file that is sent.
+#[derive(Debug)]
+pub(super) struct OrderState {
+    transfer: u64,
+    wants_report: bool,
+    began: Instant,
+    outcome: Outcome,
+    /// It fails then, unless a report tells why before.
+    fails_at: Option<Instant>,
+    is_over: bool,
+}
+
+impl Block {
+    /// Whether it was made here.
+    pub(super) const fn is_own(&self) -> bool {
+        self.octets.is_some() || self.order.is_some()
+    }
+}
+
+impl Station<'_> {
+    /// Begin to send all files.
+    pub(super) fn take_orders(&mut self) {
+        let Work::Send(orders) = self.settings.work.clone() else {
+            return;
+        };
+        let now = self.clock.now().monotonic;
+        for (number, order) in orders.into_iter().enumerate() {
+            let mut of = order.end_to_end;
+            let mut state = OrderState {
+                transfer: of.transfer,
+                wants_report: of.wants_report,
+                began: now,
+                outcome: Outcome {
+                    number,
+                    octets: 0,
+                    session: None,
+                    hop: None,
+                    end: None,
+                    failure: None,
+                },
+                fails_at: None,
+                is_over: false,
+            };
+            match open(&order.path) {
+                Ok((file, octets)) => {
+                    state.outcome.octets = octets;
+                    of.length = Some(octets);
+                    let life = Duration::from_secs(of.life_s);
+                    let mut block = Block::new(now, now + life);
+                    block.end_to_end = Some(of);
+                    block.fate = Fate::PassOn;
+                    block.order = Some(number);
+                    block.came.add(0, octets);
+                    block.ends = Ends {
+                        red: Some(order.red.of(octets)),
+                        length: Some(octets),
+                    };
+                    self.orders.push(state);
+                    let block = self.add(block);
+                    self.leaving.add(block, file, octets);
+                    self.start(block);
+                }
+                Err(why) => {
+                    state.outcome.failure = Some(why.to_string());
+                    self.orders.push(state);
+                }
+            }
+        }
+    }
+
+    fn order_of(&mut self, block: u64) -> Option<&mut OrderState> {
+        let order = self.blocks.get(&block)?.order?;
+        self.orders.get_mut(order)
+    }
+
+    /// The session of a file has begun.
+    pub(super) fn begun(&mut self, block: u64, session: Option<u64>) {
+        if let Some(order) = self.order_of(block) {
+            order.outcome.session = session;
+        }
+    }
+
+    /// The next hop has a file.
+    pub(super) fn hop_done(&mut self, block: u64) {
+        let now = self.clock.now().monotonic;
+        if let Some(order) = self.order_of(block) {
+            order.outcome.hop = Some(now.since(order.began));
+            // The report may take as long as the block may live.
+            let deadline = self.blocks.get(&block).map(|it| it.deadline);
+            if let Some(order) = self.order_of(block) {
+                order.fails_at = deadline;
+            }
+        }
+    }
+
+    /// A session failed; false when its block is no file that is sent here, or when it leaves again.
+    pub(super) fn order_failed(
+        &mut self,
+        block: u64,
+        refused: Option<RefuseReason>,
+        why: &str,
+    ) -> bool {
+        let now = self.clock.now().monotonic;
+        let linger = self.linger();
+        let Some(order) = self.order_of(block) else {
+            return false;
+        };
+        // The next hop has begun anew: the file leaves again.
+        let Some(refused) = refused else {
+            return false;
+        };
+        order.outcome.failure = Some(why.to_owned());
+        let is_told = matches!(refused, RefuseReason::Unknown) && order.wants_report;
+        order.fails_at = Some(match is_told {
+            true => now + linger,
+            false => now,
+        });
+        self.detach_outward(block);
+        self.remove(block);
+        true
+    }
+
+    /// The life of a file ended before the next hop had it, or no hop takes it; false when the block is no file that is sent here.
+    pub(super) fn order_expired(&mut self, block: u64) -> bool {
+        let now = self.clock.now().monotonic;
+        let Some(order) = self.order_of(block) else {
+            return false;
+        };
+        order.outcome.failure = Some("its life ended before the next hop had it".to_owned());
+        order.fails_at = Some(now);
+        self.stop(block, RefuseReason::Unknown);
+        true
+    }
+
+    /// A report came.
+    pub(super) fn reported(&mut self, report: &EndReport) {
+        let now = self.clock.now().monotonic;
+        let mut orders = self.orders.iter_mut();
+        let order = orders.find(|it| it.transfer == report.transfer && !it.is_over);
+        if let Some(order) = order {
+            order.outcome.end = Some((report.clone(), now.since(order.began)));
+            order.outcome.failure = match report.status {
+                Status::Complete => None,
+                Status::Partial => Some("green octets were lost on the way".to_owned()),
+                Status::Expired => Some("its life ended on the way".to_owned()),
+                Status::NoRoute => {
+                    Some("no hop leads there, or it made as many hops as it might".to_owned())
+                }
+                Status::NoSpace => Some("a hop had no room for it until its life ended".to_owned()),
+            };
+        }
+    }
+
+    /// Tell of files that are over; the end, once all are.
+    pub(super) fn end_of_orders(&mut self) -> Option<End> {
+        let now = self.clock.now().monotonic;
+        let mut ended = Vec::new();
+        for order in self.orders.iter_mut().filter(|it| !it.is_over) {
+            let outcome = &mut order.outcome;
+            let is_late = order.fails_at.is_some_and(|at| at <= now);
+            let has_failed = outcome.failure.is_some() && order.fails_at.is_none();
+            let is_hop_over = outcome.hop.is_some() || outcome.failure.is_some();
+            let is_done = (outcome.end.is_some() && is_hop_over)
+                || (outcome.hop.is_some() && !order.wants_report);
+            if !(is_done || is_late || has_failed) {
+                continue;
+            }
+            order.is_over = true;
+            if !is_done && outcome.failure.is_none() {
+                outcome.failure = Some("no report came before its life ended".to_owned());
+            }
+            ended.push(Outcome {
+                end: outcome.end.take(),
+                failure: outcome.failure.clone(),
+                ..*outcome
+            });
+        }
+        for outcome in ended {
+            self.watch.hear(Told::Ended(outcome));
+        }
+        let is_all = !self.orders.is_empty() && self.orders.iter().all(|it| it.is_over);
+        let has_failed = self.orders.iter().any(|it| it.outcome.failure.is_some());
+        is_all.then_some(match has_failed {
+            true => End::Failed,
+            false => End::Done,
+        })
+    }
+}
