@@ -92,7 +92,13 @@ fn differences(it: &Comparison) -> String {
         "",
         "verdict",
     ]);
+    let mut same: Vec<String> = Vec::new();
     for figure in &it.figures {
+        if figure.verdict() == Verdict::Same {
+            let set = it.set(figure);
+            same.push(escaped(&format!("{} ({set})", figure.measure)));
+            continue;
+        }
         let (a, b) = figure.estimate.medians();
         let ratio = figure.estimate.ratio();
         list.line(&[
@@ -106,7 +112,21 @@ fn differences(it: &Comparison) -> String {
             text(verdict(figure.verdict())),
         ]);
     }
-    list.whole()
+    let all_same = same.len() == it.figures.len();
+    let mut out = if all_same {
+        String::new()
+    } else {
+        list.whole()
+    };
+    if !same.is_empty() {
+        let figures = things(count(same.len()), "figure is", "figures are");
+        let _ = write!(
+            out,
+            "<details><summary>{figures} the same in both</summary><p>{}.</p></details>",
+            same.join(", ")
+        );
+    }
+    out
 }
 
 /// A verdict with a sign of its own, so that its colour says nothing alone.
@@ -138,7 +158,7 @@ fn drawn(figure: &Compared, reach: f64) -> String {
     };
     let said = escaped(&figure.difference());
     let mut out = format!(
-        "<svg viewBox=\"0 0 200 16\" role=\"img\" style=\"min-width:7rem;margin:.2rem 0\"><title>{said}</title><path class=\"grid\" d=\"M100 0v16\"/>"
+        "<svg viewBox=\"0 0 200 16\" role=\"img\" style=\"min-width:7rem;margin:0\"><title>{said}</title><path class=\"grid\" d=\"M100 0v16\"/>"
     );
     let interval = figure.estimate.interval();
     let ends = interval.and_then(|it| Some((figure.part(it.low)?, figure.part(it.high)?)));
@@ -169,7 +189,8 @@ fn drawn(figure: &Compared, reach: f64) -> String {
 fn pictures(it: &Comparison) -> String {
     let mut measures: Vec<&Measure> = Vec::new();
     for figure in &it.figures {
-        if !measures.contains(&&figure.measure) {
+        let is_told = figure.verdict() != Verdict::Same && !measures.contains(&&figure.measure);
+        if is_told {
             measures.push(&figure.measure);
         }
     }

@@ -6,6 +6,7 @@ mod exec;
 mod graph;
 mod inspect;
 mod oedl;
+mod page;
 mod report;
 mod rootless;
 mod run;
