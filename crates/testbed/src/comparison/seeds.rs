@@ -33,8 +33,11 @@ struct Payload {
     delivered_s: Option<f64>,
 }
 
+/// A count of a seed, and its name.
+type Count = (&'static str, fn(&Line) -> u64);
+
 /// Counts of a seed that are compared as figures.
-const COUNTS: [(&str, fn(&Line) -> u64); 5] = [
+const COUNTS: [Count; 5] = [
     ("expired", |it| it.expired),
     ("refused", |it| it.refused),
     ("crashes", |it| it.crashes),
