@@ -112,13 +112,15 @@ fn text<'a>(manifest: &'a Value, key: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// The first lines that one text has and the other has not.
+/// The first lines that one text has and the other has not, but for comments.
 fn lines_only_in(text: &str, other: &str) -> String {
     let known: BTreeSet<&str> = other.lines().map(str::trim).collect();
     let own = text.lines().map(str::trim);
-    let own: Vec<&str> = own
-        .filter(|line| !line.is_empty() && !known.contains(line))
-        .collect();
+    let is_told = |line: &&str| {
+        let is_comment = line.is_empty() || line.starts_with('#');
+        !is_comment && !known.contains(line)
+    };
+    let own: Vec<&str> = own.filter(is_told).collect();
     let shown: Vec<String> = own.iter().take(LINES_MAX).map(|line| cut(line)).collect();
     match (own.len(), own.len().saturating_sub(LINES_MAX)) {
         (0, _) => "no line of its own".to_owned(),
@@ -153,7 +155,7 @@ mod tests {
 
     #[test]
     fn lines_of_one_scenario_alone_are_told() {
-        let told = lines_only_in("a = 1\nb = 2\n", "a = 1\nb = 3\n");
+        let told = lines_only_in("# one\na = 1\nb = 2\n", "# two\na = 1\nb = 3\n");
         assert_eq!(told, "b = 2");
         assert_eq!(lines_only_in("a = 1", "a = 1\nb = 2"), "no line of its own");
         let many: String = (0..9).map(|line| format!("k{line} = 1\n")).collect();

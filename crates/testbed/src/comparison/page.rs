@@ -187,15 +187,20 @@ fn drawn(figure: &Compared, reach: f64) -> String {
 
 /// Pictures of both sides: along what both sweep where they do, and otherwise beside each other.
 fn pictures(it: &Comparison) -> String {
+    let asked = (it.a.x.as_ref()).filter(|x| it.keys.contains(x));
+    let along = asked.or(it.keys.first());
+    let is_drawn = |figure: &Compared| match figure.verdict() {
+        Verdict::Better | Verdict::Worse | Verdict::Differs => true,
+        Verdict::Same => false,
+        // Two dots of nothing show nothing; a curve may show where it begins to differ.
+        Verdict::Noise | Verdict::Unknown => along.is_some(),
+    };
     let mut measures: Vec<&Measure> = Vec::new();
-    for figure in &it.figures {
-        let is_told = figure.verdict() != Verdict::Same && !measures.contains(&&figure.measure);
-        if is_told {
+    for figure in it.figures.iter().filter(|figure| is_drawn(figure)) {
+        if !measures.contains(&&figure.measure) {
             measures.push(&figure.measure);
         }
     }
-    let asked = (it.a.x.as_ref()).filter(|x| it.keys.contains(x));
-    let along = asked.or(it.keys.first());
     let mut out = String::new();
     let (left_out, mut panels) = (measures.len().saturating_sub(PICTURES_MAX), Vec::new());
     for measure in measures.into_iter().take(PICTURES_MAX) {

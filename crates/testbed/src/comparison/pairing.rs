@@ -241,8 +241,12 @@ impl Comparison {
         let mut remarks = Vec::new();
         for (name, side) in [("A", &self.a), ("B", &self.b)] {
             if side.unfinished > 0 {
+                let (has, runs) = match side.unfinished {
+                    1 => ("has", "run"),
+                    _ => ("have", "runs"),
+                };
                 remarks.push(format!(
-                    "{name} is not complete: of {} of its planned runs there are no whole tables.",
+                    "{name} is not complete: {} planned {runs} {has} no whole tables.",
                     side.unfinished
                 ));
             }

@@ -192,16 +192,11 @@ fn text(name: &str, it: &Comparison, studies: usize) -> String {
     if studies > 1 {
         lines.push(format!("{name}:"));
     }
-    lines.push(format!(
-        "A is {}, of {} runs",
-        it.a.directory().display(),
-        it.a.done()
-    ));
-    lines.push(format!(
-        "B is {}, of {} runs",
-        it.b.directory().display(),
-        it.b.done()
-    ));
+    for (name, side) in [("A", &it.a), ("B", &it.b)] {
+        let runs = if side.done() == 1 { "run" } else { "runs" };
+        let directory = side.directory().display();
+        lines.push(format!("{name} is {directory}, of {} {runs}", side.done()));
+    }
     match it.differs.is_empty() {
         true => lines.push("Scenario, settings, version and machine are the same.".to_owned()),
         false => lines.push("What is not the same, or not known:".to_owned()),
