@@ -54,3 +54,49 @@ impl Run {
         }
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests say what fails by failing")]
+mod tests {
+    use std::path::Path;
+
+    use dhow_scenario::Scenario;
+
+    use super::*;
+
+    const TEXT: &str = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"wire\"\nbetween = [\"a\", \"b\"]\nrate = \"1Mbit\"\n\
+        [[contact]]\nlink = \"wire\"\nstart = \"5s\"\nfor = \"2s\"\n[[traffic]]\nfrom = \"a\"\nto = \"b\"\nsize = \"1kB\"\ncount = 4\n[stop]\nat = \"20s\"\n";
+
+    #[test]
+    fn a_glance_tells_of_what_waits_and_passes_and_changes_nothing() {
+        let scenario = Scenario::parse(Path::new("s.toml"), TEXT).unwrap();
+        let run = |looks: bool| {
+            let mut run = Run::new(&scenario, 1).unwrap();
+            let mut seen = Vec::new();
+            while run.advance(1) {
+                if looks {
+                    seen.push((run.progress().time.as_secs(), run.glance()));
+                }
+            }
+            (seen, run.finish())
+        };
+        let (seen, outcome) = run(true);
+        let at = |second: u64| &seen.iter().rfind(|(time, _)| *time <= second).unwrap().1;
+        let (before, after) = (at(4), at(19));
+        assert_eq!(
+            before.nodes.iter().map(|it| it.bundles).collect::<Vec<_>>(),
+            [4, 0]
+        );
+        assert!(before.nodes.iter().all(|it| it.is_up) && !before.links.iter().any(|it| it.is_up));
+        assert!(
+            seen.iter()
+                .any(|(_, it)| it.links.iter().any(|link| link.is_up))
+        );
+        assert_eq!(
+            after.nodes.iter().map(|it| it.bundles).collect::<Vec<_>>(),
+            [0, 0]
+        );
+        assert!(after.links.iter().all(|it| it.octets.0 > 4_000));
+        assert_eq!(outcome.trace_hash, run(false).1.trace_hash);
+    }
+}
