@@ -56,7 +56,6 @@ impl Run {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests say what fails by failing")]
 mod tests {
     use std::path::Path;
 
