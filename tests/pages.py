@@ -89,6 +89,17 @@ class Pages(unittest.TestCase):
     def test_the_page_of_a_simulation_fits_every_screen_and_paper(self) -> None:
         self.assert_fits(self.page("sim", "run", "study.toml", "--seeds", "3"))
 
+    def test_the_page_of_a_comparison_fits_every_screen_and_paper(self) -> None:
+        self.page("lab", "run", "study.toml", "--backend", "sim")
+        (self.place / "out").rename(self.place / "before")
+        self.page("lab", "run", "study.toml", "--backend", "sim", "--set", "link.delay=90ms")
+        command = [dhow("debug"), "lab", "compare", "before", "out", "--out", "comparison.html"]
+        subprocess.run(command, cwd=self.place, check=True, capture_output=True, timeout=120)
+        page = (self.place / "comparison.html").read_text()
+        self.assertIn("link.delay=90ms", page)
+        self.assertGreater(page.count('class="panel"'), 3)
+        self.assert_fits(page)
+
     def test_the_page_of_sixty_variants_fits_and_has_few_curves_in_each_picture(self) -> None:
         (self.place / "study.toml").write_text(SIXTY)
         page = self.page("lab", "run", "study.toml", "--backend", "sim")

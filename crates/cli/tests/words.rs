@@ -69,6 +69,7 @@ const COMMANDS: &[&[&str]] = &[
     &["lab"],
     &["lab", "run"],
     &["lab", "report"],
+    &["lab", "compare"],
     &["lab", "yardstick"],
     &["lab", "yardstick", "send"],
     &["lab", "yardstick", "receive"],

@@ -25,6 +25,7 @@ pub mod disk;
 pub mod entropy;
 mod faults;
 mod flow;
+pub mod glance;
 mod judging;
 pub mod ledger;
 mod listeners;

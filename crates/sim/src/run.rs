@@ -26,7 +26,7 @@ const REPLAYED: u64 = 200;
 #[derive(Debug)]
 pub struct Run {
     seed: u64,
-    world: World,
+    pub(crate) world: World,
     links: Vec<String>,
     traffic: Vec<(String, String)>,
     /// Nothing more happens.

@@ -11,6 +11,41 @@ const BOX: (f64, f64) = (84.0, 28.0);
 const MARGIN: f64 = 90.0;
 const RADIUS_MIN: f64 = 110.0;
 
+/// A circle with nodes around it, in a square.
+#[derive(Clone, Copy, Debug)]
+pub struct Circle {
+    count: f64,
+    radius: f64,
+}
+
+impl Circle {
+    /// One that has room for so many nodes.
+    #[must_use]
+    pub fn of(nodes: usize) -> Self {
+        let count = f64::from(u32::try_from(nodes).unwrap_or(u32::MAX));
+        let radius = (count * APART / std::f64::consts::TAU).max(RADIUS_MIN);
+        Self { count, radius }
+    }
+
+    /// The length of a side of the square.
+    #[must_use]
+    pub fn side(&self) -> f64 {
+        2.0 * (self.radius + MARGIN)
+    }
+
+    /// The place of a node by its position among all: across and down from the upper left corner.
+    #[must_use]
+    pub fn place(&self, position: usize) -> (f64, f64) {
+        let position = f64::from(u32::try_from(position).unwrap_or(0));
+        let angle = std::f64::consts::TAU * position / self.count.max(1.0);
+        let middle = self.side() / 2.0;
+        (
+            middle - self.radius * angle.cos(),
+            middle - self.radius * angle.sin(),
+        )
+    }
+}
+
 /// The network as Graphviz reads it.
 #[must_use]
 pub fn dot(scenario: &Scenario) -> String {
@@ -43,17 +78,8 @@ pub fn dot(scenario: &Scenario) -> String {
 /// The network as SVG.
 #[must_use]
 pub fn svg(scenario: &Scenario) -> String {
-    let count = u32::try_from(scenario.nodes.len()).unwrap_or(u32::MAX);
-    let radius = (f64::from(count) * APART / std::f64::consts::TAU).max(RADIUS_MIN);
-    let side = 2.0 * (radius + MARGIN);
-    let at = |place: usize| {
-        let place = f64::from(u32::try_from(place).unwrap_or(0));
-        let angle = std::f64::consts::TAU * place / f64::from(count.max(1));
-        (
-            side / 2.0 - radius * angle.cos(),
-            side / 2.0 - radius * angle.sin(),
-        )
-    };
+    let circle = Circle::of(scenario.nodes.len());
+    let (side, at) = (circle.side(), |place| circle.place(place));
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {side:.0} {side:.0}\" font-family=\"sans-serif\" font-size=\"12\" text-anchor=\"middle\">\n<title>{}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
         escaped(&scenario.name)

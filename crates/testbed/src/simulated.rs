@@ -7,7 +7,7 @@ use dhow_scenario::Scenario;
 use dhow_scenario::plan::PlannedRun;
 use dhow_scenario::scenario::{NodeIndex, Presence, Processor};
 use dhow_sim::congestion::Control;
-use dhow_sim::run::{Outcome, Progress, Run as Simulation};
+use dhow_sim::run::{Outcome, Run as Simulation};
 use dhow_sim::{NetworkError, Stride};
 
 use crate::message_stats;
@@ -35,7 +35,7 @@ pub fn name(planned: &PlannedRun) -> String {
     format!("sim-{:04}", planned.number)
 }
 
-/// Runs a scenario in virtual time and leaves what came of it in its directory; `goes_on` is asked now and then, with how far it is.
+/// Runs a scenario in virtual time and leaves what came of it in its directory; `goes_on` is asked now and then, and may look how far it is.
 ///
 /// # Errors
 /// When traffic has no way, or results cannot be written.
@@ -43,7 +43,7 @@ pub fn run(
     scenario: &Scenario,
     planned: &PlannedRun,
     results: &Results,
-    goes_on: &mut dyn FnMut(Progress) -> bool,
+    goes_on: &mut dyn FnMut(&Simulation) -> bool,
 ) -> Result<Run, SimulatedError> {
     let (begun, started) = (Instant::now(), timestamp());
     let mut simulation = Simulation::new(scenario, planned.seed)?;
@@ -52,7 +52,7 @@ pub fn run(
     while wanted && simulation.advance(stride.events()) {
         stride.adapt(looked.elapsed());
         looked = Instant::now();
-        wanted = goes_on(simulation.progress());
+        wanted = goes_on(&simulation);
     }
     let outcome = simulation.finish();
     let name = name(planned);

@@ -9,6 +9,7 @@ use dhow_scenario::nearest;
 use super::limit;
 use super::statistics::{Spread, quantile};
 use super::summary::RunSummary;
+use crate::comparison::Better;
 use crate::number::{float, micros, whole};
 
 /// A measure.
@@ -218,6 +219,87 @@ impl Measure {
         }
     }
 
+    /// The name that it has in `[report]`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let of = |kind: &str, name: &str, program: &Option<String>| match program {
+            Some(program) => format!("{kind}:{name}:{program}"),
+            None => format!("{kind}:{name}"),
+        };
+        match self {
+            Self::Goodput => "goodput".to_owned(),
+            Self::Delivery => "delivery".to_owned(),
+            Self::Delay(50) => "delay_median".to_owned(),
+            Self::Delay(100) => "delay_max".to_owned(),
+            Self::Delay(hundredths) => format!("delay_p{hundredths}"),
+            Self::Drain => "drain".to_owned(),
+            Self::Processor => "cpu_per_mb".to_owned(),
+            Self::LinkTime => "link_seconds_per_mb".to_owned(),
+            Self::Energy => "energy_per_mb".to_owned(),
+            Self::Written => "written_per_octet".to_owned(),
+            Self::Used(node) => format!("cpu:{node}"),
+            Self::Share(node) => format!("cpu_share:{node}"),
+            Self::MeasurementsMade => "measurements_made".to_owned(),
+            Self::MeasurementsStored => "measurements_stored".to_owned(),
+            Self::MeasurementsLost => "measurements_lost".to_owned(),
+            Self::WrittenRatio(one, other) => format!("written_ratio:{one}:{other}"),
+            Self::Figure(name, program) => of("figure", name, program),
+            Self::GoodputOf(name, program) => of("goodput_of", name, program),
+        }
+    }
+
+    /// Which change of it is a gain; nothing where neither is. Of a program's figure its name and its unit tell.
+    #[must_use]
+    pub fn better(&self) -> Option<Better> {
+        match self {
+            Self::Goodput | Self::Delivery | Self::MeasurementsStored | Self::GoodputOf(..) => {
+                Some(Better::More)
+            }
+            Self::Delay(_)
+            | Self::Drain
+            | Self::Processor
+            | Self::LinkTime
+            | Self::Energy
+            | Self::Written
+            | Self::Used(_)
+            | Self::MeasurementsLost => Some(Better::Less),
+            Self::Share(_) | Self::MeasurementsMade | Self::WrittenRatio(..) => None,
+            Self::Figure(name, _) => match name.split(':').next().unwrap_or(name) {
+                "goodput" | "rate" | "rate_received" | "delivered" | "delivery_prob" => {
+                    Some(Better::More)
+                }
+                "delay" | "jitter" | "lost" | "time" | "latency_avg" | "latency_med"
+                | "dropped" | "overhead_ratio" | "expired" | "refused" | "duplicates"
+                | "violations" => Some(Better::Less),
+                _ => None,
+            },
+        }
+    }
+
+    /// Measures that every run may have.
+    pub(crate) fn usual() -> [Self; 9] {
+        [
+            Self::Goodput,
+            Self::Delivery,
+            Self::Delay(50),
+            Self::Delay(95),
+            Self::Drain,
+            Self::Processor,
+            Self::LinkTime,
+            Self::Energy,
+            Self::Written,
+        ]
+    }
+
+    /// Measures of runs whose programs or nodes measure.
+    pub(crate) fn of_measurements() -> [Self; 3] {
+        [
+            Self::MeasurementsMade,
+            Self::MeasurementsStored,
+            Self::MeasurementsLost,
+        ]
+    }
+
     /// The axis of such numbers; a program names the unit of its figures.
     #[must_use]
     pub fn axis(&self, runs: &[RunSummary]) -> Axis {
@@ -284,11 +366,33 @@ impl Reading {
 
     /// A number as it is read, for a page.
     pub(crate) fn said(&self, value: f64) -> String {
+        escaped(&self.plain(value))
+    }
+
+    /// A number as it is read, for a terminal.
+    pub(crate) fn plain(&self, value: f64) -> String {
         let said = said(self.axis, value);
         match self.unit.as_str() {
-            unit if !unit.is_empty() && value.is_finite() => format!("{said} {}", escaped(unit)),
+            unit if !unit.is_empty() && value.is_finite() => format!("{said} {unit}"),
             _ => said,
         }
+    }
+
+    /// The unit of the numbers themselves: seconds, octets; empty for a count.
+    pub(crate) fn unit_of_values(&self) -> &str {
+        match self.axis {
+            Axis::Time => "s",
+            Axis::Octets => "octets",
+            Axis::Rate => "bit/s",
+            Axis::Energy => "J",
+            Axis::Share => "share",
+            Axis::Count | Axis::Name => &self.unit,
+        }
+    }
+
+    /// The axis on which the numbers have their place.
+    pub(crate) const fn axis(&self) -> Axis {
+        self.axis
     }
 }
 
@@ -366,6 +470,20 @@ fn significant(value: f64, units: [&str; 4]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_measure_has_the_name_by_which_it_is_asked_for() {
+        let others = [
+            "cpu:a",
+            "cpu_share:a",
+            "written_ratio:a:b",
+            "figure:rate",
+            "goodput_of:rate:iperf",
+        ];
+        for name in NAMES.iter().chain(&others) {
+            assert_eq!(name.parse::<Measure>().unwrap().key(), *name);
+        }
+    }
 
     #[test]
     fn numbers_below_nothing_and_far_from_it_are_said() {

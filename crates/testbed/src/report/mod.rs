@@ -29,8 +29,10 @@ mod worth;
 
 pub use line::measured;
 pub use measure::Measure;
+pub(crate) use measure::{Reading, placed};
 pub use named::Named;
 pub use page::page;
 pub(crate) use statistics::{Spread, quantile};
 pub use study::{Expected, Others, Question, ReportError, Study};
 pub use summary::{Course, Day, Flow, Passed, RunSummary, Wait};
+pub(crate) use worth::{axis_of, worth};

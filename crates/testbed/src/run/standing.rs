@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use dhow_client::Address;
+
 use super::lab::Parts;
 use super::sampling::Latest;
 use crate::application::Ledger;
@@ -31,6 +33,8 @@ pub struct Standing {
     pub delivered_octets: u64,
     /// Payloads that are to be sent in all, where that has an end.
     pub total: Option<u64>,
+    /// The address at which each node serves applications; nothing for hosts without a node.
+    pub apis: Vec<Option<Address>>,
 }
 
 impl Parts<'_> {
@@ -62,6 +66,9 @@ impl Parts<'_> {
             delivered: tally.delivered,
             delivered_octets: tally.delivered_octets,
             total: ledger.total(),
+            apis: (self.daemons.iter())
+                .map(|daemon| daemon.as_ref().map(Daemon::api))
+                .collect(),
         }
     }
 }

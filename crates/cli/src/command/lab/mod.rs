@@ -1,10 +1,12 @@
 //! `dhow lab`: scenarios on network namespaces of this machine, with nodes that run.
 
+mod compare;
 mod down;
 mod exec;
 mod graph;
 mod inspect;
 mod oedl;
+mod page;
 mod report;
 mod rootless;
 mod run;
@@ -30,6 +32,7 @@ use crate::failure::{Ending, Failure};
 pub enum Lab {
     Run(run::Run),
     Report(report::Report),
+    Compare(compare::Compare),
     Up(up::Up),
     #[command(hide = true)]
     Keep(up::Keep),
@@ -48,6 +51,7 @@ impl Lab {
         match self {
             Self::Run(command) => command.run(common),
             Self::Report(command) => command.run(),
+            Self::Compare(command) => command.run(common),
             Self::Yardstick(command) => command.run(),
             Self::Up(command) => command.run(common),
             Self::Keep(command) => command.run(),

@@ -1,15 +1,18 @@
 //! `dhow lab run`: all runs of a scenario, or of all scenarios of a directory.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use dhow_scenario::plan::{Plan, PlannedRun};
-use dhow_testbed::results::{Backend, Results, Run as Ran, Status};
+use dhow_testbed::results::{Backend, Point, Results, Run as Ran, Status};
 use dhow_testbed::run::{self, Measured, Order, Packets, Processors, Profiling, timestamp};
+use rustix::process::geteuid;
 use serde_json::json;
 
+use super::page::Page;
 use super::report::{of_all, of_one};
 use super::rootless;
 use super::simulations::Simulations;
@@ -28,7 +31,11 @@ const AFTER_HELP: &str = "\
 Examples:
   dhow lab run labs/line.toml --set runs.repeats=5
   dhow lab run study.toml --full --out results
-  dhow lab run study.toml --full --out results --resume";
+  dhow lab run study.toml --full --out results --resume
+  dhow lab run study.toml --page";
+
+/// Where a page is served if nobody says: only this machine reaches it, and the port is free.
+const LOOPBACK: &str = "127.0.0.1:0";
 
 /// Run a scenario with real nodes in network namespaces, as often as it says
 ///
@@ -68,6 +75,9 @@ pub struct Run {
     /// Report progress on stderr, a line a second, also where that is not a terminal
     #[arg(long)]
     progress: bool,
+    /// Serve a page that shows the lab while it runs, at an address of this machine, which is said on stderr [without ADDR: 127.0.0.1:0, a port that is free]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = LOOPBACK, value_parser = parse_address)]
+    page: Option<SocketAddr>,
 }
 
 /// A backend for the runs of a scenario.
@@ -108,6 +118,7 @@ impl Run {
             pcap: false,
             profile: false,
             progress: false,
+            page: None,
         }
     }
 
@@ -152,17 +163,22 @@ impl Run {
             }
             planned.push((path, place, plan, commands));
         }
+        let page = self.page.map(Page::start).transpose()?;
+        if let Some(page) = &page {
+            output::talk(&format!("the page is http://{}/", page.address()));
+        }
         interrupt::allow_longer();
         interrupt::say_at_end(|| "`dhow lab down --all` removes what is left".to_owned());
-        let (mut failed, mut shown) = (0_u64, Vec::new());
+        let (mut failed, mut shown, mut report) = (0_u64, Vec::new(), None);
         let places = planned.iter().map(|(_, place, ..)| place.as_path());
         let place = processors_place(&out, places);
         let mut processors = Processors::new(&place, this_program()?, check, BUILD);
         for (path, place, plan, commands) in planned {
             let study = Study::new(&path, plan, &settings, commands, self.results(&place)?);
-            failed += self.run_study(&study, &mut processors, common)?;
-            let (page, of_it) = of_one(&place)?;
-            output::talk(&format!("the report is {}", page.display()));
+            failed += self.run_study(&study, &mut processors, page.as_ref(), common)?;
+            let (path, of_it) = of_one(&place)?;
+            output::talk(&format!("the report is {}", path.display()));
+            report = Some(path);
             if several {
                 shown.push(of_it);
             }
@@ -171,16 +187,20 @@ impl Run {
             }
         }
         if several {
-            of_all(&out, &shown)?;
+            report = Some(of_all(&out, &shown)?);
         }
         output::talk(&format!("results are in {}", out.display()));
-        Ok(if interrupt::is_requested() {
+        let ending = if interrupt::is_requested() {
             Ending::Interrupted
         } else if failed > 0 {
             Ending::Incomplete
         } else {
             Ending::Done
-        })
+        };
+        if let Some(page) = page {
+            page.end(ending, &out, report.as_deref());
+        }
+        Ok(ending)
     }
 
     /// Runs one study; how many of its runs failed comes back.
@@ -188,6 +208,7 @@ impl Run {
         &self,
         study: &Study,
         processors: &mut Processors,
+        page: Option<&Page>,
         common: &Common,
     ) -> Result<u64, Failure> {
         let backends: Vec<Backend> = self.backends.iter().map(|it| it.backend()).collect();
@@ -195,7 +216,7 @@ impl Run {
         study.copy_paper()?;
         let mut failed = 0;
         for place in &self.backends {
-            failed += self.run_in(*place, study, processors, common)?;
+            failed += self.run_in(*place, study, processors, page, common)?;
         }
         Ok(failed)
     }
@@ -206,6 +227,7 @@ impl Run {
         place: Place,
         study: &Study,
         processors: &mut Processors,
+        page: Option<&Page>,
         common: &Common,
     ) -> Result<u64, Failure> {
         let left = study.left(place.backend())?;
@@ -217,8 +239,12 @@ impl Run {
                 study.name()
             ));
         }
+        if let Some(page) = page {
+            let name = format!("{} on {}", study.name(), place.backend());
+            page.study(&name, planned, planned - left.len());
+        }
         if place == Place::Sim {
-            return self.in_virtual_time(study, &left, common);
+            return self.in_virtual_time(study, &left, page, common);
         }
         let (mut failed, begun, first) = (0, Instant::now(), planned - left.len() + 1);
         for (number, run) in (planned - left.len() + 1..).zip(&left) {
@@ -231,7 +257,10 @@ impl Run {
                 left: planned - number,
                 what,
             };
-            let ran = self.on_sockets(study, run, processors, series, common.form())?;
+            let ran = self.on_sockets(study, run, processors, series, page, common.form())?;
+            if let Some(page) = page {
+                page.ran(&ran);
+            }
             failed += u64::from(matches!(ran.status, Status::Failed(_)));
             tell(study, &ran, common)?;
         }
@@ -244,6 +273,7 @@ impl Run {
         planned: &PlannedRun,
         processors: &mut Processors,
         series: Series,
+        page: Option<&Page>,
         form: Form,
     ) -> Result<Ran, Failure> {
         let mut scenario = study.scenario(planned)?;
@@ -276,8 +306,15 @@ impl Run {
             profiling: self.profiling(),
             build: BUILD,
         };
+        if let Some(page) = page {
+            let set = Point(planned.point.clone()).to_string();
+            page.begin(&format!("{:04}", planned.number), &set, &scenario);
+        }
         let ran = run::run(&order, &goes_on, &mut |standing| {
             watch.look(standing);
+            if let Some(page) = page {
+                page.look(standing);
+            }
         });
         watch.finish();
         ran.map_err(|error| failure("run the scenario", &error))
@@ -287,6 +324,7 @@ impl Run {
         &self,
         study: &Study,
         left: &[PlannedRun],
+        page: Option<&Page>,
         common: &Common,
     ) -> Result<u64, Failure> {
         let simulations = Simulations {
@@ -294,10 +332,14 @@ impl Run {
             left,
             jobs: self.jobs,
             in_lines: self.progress,
+            page,
         };
         let mut failed = 0;
         simulations.run(|ran| {
             failed += u64::from(matches!(ran.status, Status::Failed(_)));
+            if let Some(page) = page {
+                page.ran(ran);
+            }
             tell(study, ran, common)
         })?;
         Ok(failed)
@@ -308,6 +350,10 @@ impl Run {
         if self.jobs.is_some() && !self.backends.contains(&Place::Sim) {
             let what = "--jobs is of no use in namespaces: their runs would slow each other down";
             return Err(Failure::usage(what).with_hint("--backend sim has it"));
+        }
+        if self.page.is_some() && self.backends.contains(&Place::Netns) && !geteuid().is_root() {
+            let what = "--page needs root where runs are on sockets: the network of a user's lab is one of its own, which no browser reaches";
+            return Err(Failure::usage(what).with_hint("sudo dhow lab …, or --backend sim"));
         }
         let asked = [
             ("--pcap", self.pcap),
@@ -403,6 +449,13 @@ impl Run {
         let whole = whole.as_deref().unwrap_or(&self.scenario);
         PathBuf::from(format!("{}-{now}", name_of(whole)))
     }
+}
+
+/// An address and a port of this machine.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "an address and a port are needed, such as 127.0.0.1:8080; without them --page stands behind the scenario".to_owned()
+    })
 }
 
 /// Prints what came of a run.

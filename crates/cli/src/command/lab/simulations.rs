@@ -5,8 +5,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use dhow_scenario::plan::PlannedRun;
-use dhow_testbed::results::Run as Ran;
+use dhow_testbed::results::{Point, Run as Ran};
+use dhow_testbed::simulated::name;
 
+use super::page::Page;
 use super::study::Study;
 use crate::command::sim::seeds::{Post, Runner, Seeds, Standing};
 use crate::command::sim::{count, memory};
@@ -35,6 +37,8 @@ pub struct Simulations<'a> {
     pub jobs: Option<u64>,
     /// A line a second on stderr, also where nobody watches.
     pub in_lines: bool,
+    /// The page on which they are shown.
+    pub page: Option<&'a Page>,
 }
 
 impl Simulations<'_> {
@@ -52,7 +56,12 @@ impl Simulations<'_> {
         let watch = Watch::of(&runs);
         let ran = all.run(
             &runs,
-            |standing| watch.look(standing),
+            |standing| {
+                watch.look(standing);
+                if let Some(page) = self.page {
+                    page.under_way(standing, &|number| runs.named(number));
+                }
+            },
             |ran| watch.bar.hide(|| tell(&ran)),
         );
         watch.bar.finish();
@@ -75,6 +84,17 @@ struct Runs<'a> {
     ends: Mutex<BTreeMap<u64, Duration>>,
 }
 
+impl Runs<'_> {
+    /// The name of a run that was begun, its settings, and when it ends at the latest.
+    fn named(&self, number: u64) -> Option<(String, String, Duration)> {
+        let at = usize::try_from(number).ok()?;
+        let planned = self.simulations.left.get(at)?;
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = ends.get(&number).copied()?;
+        Some((name(planned), Point(planned.point.clone()).to_string(), end))
+    }
+}
+
 impl Runner for Runs<'_> {
     type Ran = Ran;
 
@@ -85,8 +105,12 @@ impl Runner for Runs<'_> {
         let scenario = study.scenario(planned)?;
         let ends = self.ends.lock();
         (ends.unwrap_or_else(PoisonError::into_inner)).insert(number, scenario.stop.at);
-        study.simulate(&scenario, planned, &mut |progress| {
-            post.tell(progress) && !interrupt::is_requested()
+        let (name, set) = (name(planned), Point(planned.point.clone()).to_string());
+        study.simulate(&scenario, planned, &mut |simulation| {
+            if let Some(page) = self.simulations.page {
+                page.look_into(&name, &set, &scenario, simulation);
+            }
+            post.tell(simulation.progress()) && !interrupt::is_requested()
         })
     }
 

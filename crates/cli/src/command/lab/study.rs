@@ -10,7 +10,7 @@ use clap::Args;
 use dhow_daemon::config::FileError;
 use dhow_scenario::Scenario;
 use dhow_scenario::plan::{Extent, LeftOut, Plan, PlannedRun};
-use dhow_sim::run::Progress;
+use dhow_sim::Run as Simulation;
 use dhow_testbed::place::needs::found;
 use dhow_testbed::report::{Named, Question, ReportError, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
@@ -293,7 +293,7 @@ impl Study {
         &self,
         scenario: &Scenario,
         run: &PlannedRun,
-        goes_on: &mut dyn FnMut(Progress) -> bool,
+        goes_on: &mut dyn FnMut(&Simulation) -> bool,
     ) -> Result<Run, Failure> {
         simulated::run(scenario, run, &self.results, goes_on)
             .map_err(|error| Failure::usage(format!("cannot run the scenario: {error}")))

@@ -260,6 +260,7 @@ mod tests {
             delivered: 1_204,
             delivered_octets: 2_408_000,
             total: Some(5_000),
+            apis: Vec::new(),
         }
     }
 

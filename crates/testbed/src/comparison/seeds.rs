@@ -1,0 +1,110 @@
+//! The results of `dhow sim run`: tables with a line or more for each seed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::number::float;
+use crate::report::{Measure, quantile};
+use crate::results::{Backend, Point};
+
+use super::side::{CompareError, Sample};
+
+/// A line of `runs.csv`, as far as it is compared.
+#[derive(Debug, Deserialize)]
+struct Line {
+    seed: u64,
+    interrupted: bool,
+    sent: u64,
+    delivered: u64,
+    expired: u64,
+    refused: u64,
+    crashes: u64,
+    duplicates: u64,
+    violations: u64,
+}
+
+/// A line of `payloads.csv`, as far as it is compared.
+#[derive(Debug, Deserialize)]
+struct Payload {
+    seed: u64,
+    sent_s: f64,
+    delivered_s: Option<f64>,
+}
+
+/// A count of a seed, and its name.
+type Count = (&'static str, fn(&Line) -> u64);
+
+/// Counts of a seed that are compared as figures.
+const COUNTS: [Count; 5] = [
+    ("expired", |it| it.expired),
+    ("refused", |it| it.refused),
+    ("crashes", |it| it.crashes),
+    ("duplicates", |it| it.duplicates),
+    ("violations", |it| it.violations),
+];
+
+/// True if a directory has the tables of `dhow sim run`.
+pub(super) fn is_of_seeds(directory: &Path) -> bool {
+    let reader = csv::Reader::from_path(directory.join("runs.csv"));
+    let headings = reader.and_then(|mut reader| reader.headers().cloned());
+    headings.is_ok_and(|headings| headings.get(0) == Some("seed"))
+}
+
+/// The runs of these tables, and the seeds that were ended before their end.
+pub(super) fn read(directory: &Path) -> Result<(Vec<Sample>, Vec<String>), CompareError> {
+    let lines_of_runs = lines::<Line>(&directory.join("runs.csv"))?;
+    if lines_of_runs.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let mut delays: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for payload in lines::<Payload>(&directory.join("payloads.csv"))? {
+        if let Some(delivered_s) = payload.delivered_s {
+            let delays = delays.entry(payload.seed).or_default();
+            delays.push(delivered_s - payload.sent_s);
+        }
+    }
+    let (mut samples, mut failed) = (Vec::new(), Vec::new());
+    for line in lines_of_runs {
+        if line.interrupted {
+            failed.push(format!("seed {}: interrupted", line.seed));
+            continue;
+        }
+        let mut delays = delays.remove(&line.seed).unwrap_or_default();
+        delays.sort_by(f64::total_cmp);
+        let delivery = (line.sent > 0).then(|| float(line.delivered) / float(line.sent));
+        let mut values = BTreeMap::new();
+        let mut put = |measure: Measure, value: Option<f64>| {
+            value.map(|value| values.insert(measure.key(), value));
+        };
+        put(Measure::Delivery, delivery);
+        for hundredths in [50, 95, 100] {
+            let share = f64::from(hundredths) / 100.0;
+            put(Measure::Delay(hundredths), quantile(&delays, share));
+        }
+        for (name, count) in COUNTS {
+            put(
+                Measure::Figure(name.to_owned(), None),
+                Some(float(count(&line))),
+            );
+        }
+        samples.push(Sample {
+            backend: Backend::Sim,
+            point: Point::default(),
+            seed: line.seed,
+            values,
+        });
+    }
+    Ok((samples, failed))
+}
+
+fn lines<L: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<L>, CompareError> {
+    let failed = |error: csv::Error| CompareError::Table {
+        path: path.to_path_buf(),
+        what: error.to_string(),
+    };
+    let mut reader = csv::Reader::from_path(path).map_err(failed)?;
+    let lines = reader.deserialize();
+    lines.collect::<Result<_, _>>().map_err(failed)
+}
