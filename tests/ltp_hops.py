@@ -173,7 +173,7 @@ class LtpHops(unittest.TestCase):
         room = 40 << 20
         used = int(Path(f"/proc/{relay.process.pid}/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         resource.prlimit(relay.process.pid, resource.RLIMIT_AS, (used + room, used + room))
-        self.cross(self.file(64 << 20), FIRST, port, receiver, rate="400Mbit")
+        self.cross(self.file(48 << 20), FIRST, port, receiver, rate="400Mbit")
 
     def test_a_relay_that_is_killed_goes_on_with_what_it_acknowledged(self) -> None:
         far, near = (free_port(socket.SOCK_DGRAM) for _ in range(2))
