@@ -130,7 +130,7 @@ class LtpHops(unittest.TestCase):
                         mine = [it["state"] for it in lines if it["transfer"] == sent["transfer"]]
                         self.assertEqual(sorted(mine), ["coming", "leaving", "passed", "stored"])
                     for number in range(1, hops):
-                        self.assertEqual(list((self.directory / f"spool{FIRST + number}").iterdir()), [])
+                        self.assertEqual([it.name for it in (self.directory / f"spool{FIRST + number}").iterdir()], [".lock"])
 
     def test_a_file_leaves_a_relay_while_it_comes(self) -> None:
         receiver, port = self.receive("--count", "1")
@@ -188,7 +188,7 @@ class LtpHops(unittest.TestCase):
         self.assert_came(self.end(receiver), file)
         self.wait_for(again, "passed")
         self.interrupt(again)
-        self.assertEqual(list((self.directory / f"spool{FIRST}").iterdir()), [])
+        self.assertEqual([it.name for it in (self.directory / f"spool{FIRST}").iterdir()], [".lock"])
 
     def test_a_file_that_came_when_the_relay_was_killed_comes_again(self) -> None:
         near = free_port(socket.SOCK_DGRAM)
@@ -245,16 +245,17 @@ class LtpHops(unittest.TestCase):
         self.assertIn("SYS_CNCLD", self.wait_for(receiver, "failed")["reason"])
         self.assertEqual(list(self.inbox.iterdir()), [])
         self.interrupt(relay)
-        self.assertEqual(list((self.directory / f"spool{FIRST}").iterdir()), [])
+        self.assertEqual([it.name for it in (self.directory / f"spool{FIRST}").iterdir()], [".lock"])
 
     def test_a_block_that_meets_a_queue_says_so(self) -> None:
         for blocks, is_congested in (("1", True), ("8", False)):
             with self.subTest(blocks=blocks):
                 receiver, port = self.receive("--count", "1")
-                _, port = self.relay(FIRST, DESTINATION, port, "--blocks", blocks)
+                relay, port = self.relay(FIRST, DESTINATION, port, "--blocks", blocks)
                 [sent] = self.end(self.send(FIRST, port, self.file(3_000)))
                 [received] = [it for it in self.end(receiver) if it["state"] == "received"]
                 self.assertEqual(received["is_congested"], is_congested)
+                self.interrupt(relay)
 
     def test_limits_are_refused_as_the_standard_says(self) -> None:
         _, port = self.relay(FIRST, DESTINATION, free_port(socket.SOCK_DGRAM), "--disk", "20kB")
@@ -299,6 +300,30 @@ class LtpHops(unittest.TestCase):
                 stranger.sendto(segment(number, parts, b"x"), ("127.0.0.1", port))
             self.cross(self.file(70_000), FIRST, port, receiver)
         self.assertIn("several hops", self.log())
+
+    def test_strangers_take_no_place_of_neighbours_that_routes_name(self) -> None:
+        receiver, far = self.receive("--count", "1")
+        here = free_port(socket.SOCK_DGRAM)
+        relay, port = self.relay(FIRST, DESTINATION, far, "--blocks", "80", "--route", f"{SOURCE}={SOURCE}@127.0.0.1:{here}")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            # Red data of 100 engines, of which no end ever comes.
+            for engine in range(100, 200):
+                stranger.sendto(segment(1, extensions(engine), b"x", kind=0, engine=engine), ("127.0.0.1", port))
+            self.cross(self.file(70_000), FIRST, port, receiver, "--bind", f"127.0.0.1:{here}")
+        self.assertIn("no room for a block of engine 140", self.log())
+
+    def test_a_directory_is_that_of_one_relay_and_odd_things_in_it_are_passed_over(self) -> None:
+        spool = self.directory / f"spool{FIRST}"
+        (spool / "block-1-1").mkdir(parents=True)
+        os.mkfifo(spool / "block-1-2")
+        receiver, far = self.receive("--count", "1")
+        relay, port = self.relay(FIRST, DESTINATION, far)
+        argv = [self.binary, "ltp", "relay", "--engine", "5", "--listen", "127.0.0.1:0", "--dir", str(spool)]
+        second = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S)
+        self.assertEqual(second.returncode, 1, second.stderr)
+        self.assertIn("another relay uses", second.stderr)
+        self.assertIn("--dir", second.stderr)
+        self.cross(self.file(70_000), FIRST, port, receiver)
 
     def test_parts_that_contradict_each_other_end_no_relay(self) -> None:
         _, far = self.receive()
@@ -352,6 +377,10 @@ class LtpHops(unittest.TestCase):
             (("send", file, "2@127.0.0.1:9", "--to", "3", "--mtu", "200"), "no room"),
             (("send", file, "2@127.0.0.1:9", "--report"), "--to"),
             (("relay", "--engine", "1", "--route", "3=127.0.0.1:9"), "no engine ID"),
+            (("relay", "--engine", "1", "--route", "1=2@127.0.0.1:9"), "is this one"),
+            (("relay", "--engine", "1", "--route", "3=1@127.0.0.1:9"), "no next hop"),
+            (("relay", "--engine", "1", "--default", "2@127.0.0.1:0"), "no next hop"),
+            (("relay", "--engine", "1", "--route", "3=2@127.0.0.1:9", "--route", "3=4@127.0.0.1:9"), "two routes"),
         ]:
             with self.subTest(arguments=arguments):
                 ended = subprocess.run([self.binary, "ltp", *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
@@ -366,9 +395,9 @@ def extensions(transfer: int = 77) -> list[bytes]:
     return [bytes([0xc0 + at]) + sdnv(len(value)) + value for at, value in enumerate(values)]
 
 
-def segment(session: int, parts: list[bytes], octets: bytes, kind: int = 3, offset: int = 0) -> bytes:
+def segment(session: int, parts: list[bytes], octets: bytes, kind: int = 3, offset: int = 0, engine: int = SOURCE) -> bytes:
     """A segment with header extensions, by itself a red block (RFC 5326 3.2.1)."""
-    numbers = sdnv(SOURCE) + sdnv(session)
+    numbers = sdnv(engine) + sdnv(session)
     head = bytes([kind]) + numbers + bytes([len(parts) << 4]) + b"".join(parts)
     serials = sdnv(7) + sdnv(0) if kind in (1, 2, 3) else b""
     return head + sdnv(SERVICE) + sdnv(offset) + sdnv(len(octets)) + serials + octets

@@ -151,8 +151,8 @@ fn side(directory: &Path) -> Result<Side, Failure> {
         return Err(failed(&CompareError::NoRun(directory.to_path_buf())));
     }
     let study = shown(&results).map_err(|error| {
-        Failure::refused(format!("cannot compare: {error}"))
-            .with_hint("`dhow lab report DIR` of the version that made the results reads them")
+        Failure::usage(format!("cannot compare: {error}"))
+            .with_hint("a table is damaged, or another version made the results, whose `dhow lab compare` reads them")
     })?;
     Side::of_study(directory, &study).map_err(|error| failed(&error))
 }

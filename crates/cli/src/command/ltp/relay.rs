@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use dhow_daemon::ltp_files::MAX_FILE_OCTETS;
-use dhow_daemon::ltp_files::hops::{self, End, Passing, Settings, Work};
+use dhow_daemon::ltp_files::hops::{self, End, Hop, Passing, Settings, Work};
 
 use super::hops::{Speaker, check_mtu, hop_of};
 use super::recv::address;
@@ -88,11 +89,9 @@ impl Relay {
                 "cannot use directory {}: {error}",
                 self.dir.display()
             ))
+            .with_hint("--dir names a directory that is there, or can be made")
         })?;
-        let mut routes = BTreeMap::new();
-        for route in &self.route {
-            routes.insert(route.to, hop_of(&route.hop)?);
-        }
+        let routes = self.routes()?;
         let settings = Settings {
             listen,
             engine: self.engine,
@@ -101,7 +100,7 @@ impl Relay {
                 false => Passing::CutThrough,
             }),
             routes,
-            default: self.default.as_ref().map(hop_of).transpose()?,
+            default: self.default()?,
             directory: self.dir.clone(),
             blocks: usize::try_from(self.blocks).unwrap_or(usize::MAX),
             disk_octets: self.disk,
@@ -115,11 +114,53 @@ impl Relay {
         if let Some(failure) = speaker.failure {
             return Err(failure);
         }
-        let end =
-            end.map_err(|error| Failure::refused(format!("cannot relay at {listen}: {error}")))?;
+        let end = end.map_err(|error| {
+            let hint = match error.kind() {
+                ErrorKind::AddrInUse => {
+                    "another program hears there: --listen names another address"
+                }
+                ErrorKind::ResourceBusy => "each relay has a directory of its own: --dir",
+                _ => "look at the address of --listen and at the directory of --dir",
+            };
+            Failure::refused(format!("cannot relay at {listen}: {error}")).with_hint(hint)
+        })?;
         match end {
             End::Stopped => Ok(Ending::Interrupted),
             End::Done | End::Failed | End::Silence => Ok(Ending::Done),
+        }
+    }
+}
+
+impl Relay {
+    /// The next hops, one to each engine, of which none is this one.
+    fn routes(&self) -> Result<BTreeMap<u64, Hop>, Failure> {
+        let mut routes = BTreeMap::new();
+        for route in &self.route {
+            if route.to == self.engine {
+                let what = format!("engine {} is this one, and needs no route", route.to);
+                return Err(Failure::usage(what).with_hint("`dhow ltp recv` takes what is for it"));
+            }
+            if routes.insert(route.to, self.next(&route.hop)?).is_some() {
+                let what = format!("engine {} has two routes", route.to);
+                return Err(Failure::usage(what).with_hint("each engine has one next hop"));
+            }
+        }
+        Ok(routes)
+    }
+
+    fn default(&self) -> Result<Option<Hop>, Failure> {
+        self.default.as_ref().map(|hop| self.next(hop)).transpose()
+    }
+
+    fn next(&self, receiver: &Receiver) -> Result<Hop, Failure> {
+        let hop = hop_of(receiver)?;
+        match hop.engine == self.engine || hop.address.port() == 0 {
+            true => Err(Failure::usage(format!(
+                "{}@{} can be no next hop",
+                hop.engine, hop.address
+            ))
+            .with_hint("a next hop is another engine, with the port at which it listens")),
+            false => Ok(hop),
         }
     }
 }

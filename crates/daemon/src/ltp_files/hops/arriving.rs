@@ -15,6 +15,7 @@ use super::super::arriving::{ArrivingFile, UnnamedFile};
 use super::super::finishing::Job;
 use super::super::peer::Incoming;
 use super::block::{Block, Fate};
+use super::neighbour::Neighbour;
 use super::spool::{self, Trailer};
 use super::station::{MAX_WAYS_BACK, Station, WayBack};
 use super::{Hop, Told, What, Work};
@@ -69,11 +70,15 @@ impl Station<'_> {
 
     /// A block comes; `None` when there is no room for it.
     fn begin(&mut self, of: Incoming, now: Now) -> Option<u64> {
-        let is_full = self.blocks.len() >= self.settings.blocks;
+        let is_full = self.blocks.len() >= self.settings.blocks || self.strangers_are_full(of);
         if is_full || self.ending.is_some() {
             if is_full {
-                let what = format!("{} blocks are here already", self.blocks.len());
-                self.watch.hear(Told::Note(what));
+                let (engine, count) = (of.peer.engine, self.blocks.len());
+                self.note_once_a_while(now, || {
+                    format!(
+                        "there is no room for a block of engine {engine}: {count} blocks are here"
+                    )
+                });
             }
             return None;
         }
@@ -94,6 +99,16 @@ impl Station<'_> {
         let number = self.add(block);
         self.by_incoming.insert(of, number);
         Some(number)
+    }
+
+    /// Whether this is a block of a neighbour that no route of a relay names, and those have half of all blocks already.
+    fn strangers_are_full(&self, of: Incoming) -> bool {
+        let is_stranger = |it: &Neighbour| !it.is_fixed;
+        let blocks = |it: &Neighbour| it.blocks;
+        let strangers = self.neighbours.values().filter(|it| is_stranger(it));
+        matches!(self.settings.work, Work::Relay(_))
+            && self.neighbours.get(&of.peer).is_some_and(is_stranger)
+            && strangers.map(blocks).sum::<usize>() >= self.settings.blocks.div_ceil(2)
     }
 
     /// Ask the engine for the ends of a block.
@@ -273,7 +288,8 @@ impl Station<'_> {
         }
         match EndReport::decode(&block) {
             Some(report) => {
-                self.reported(&report);
+                let by = self.blocks.get(&number).and_then(|it| it.end_to_end);
+                self.reported(by.map(|of| of.source.engine), &report);
                 self.tell(number, What::Reported(report));
             }
             None => self.tell(number, What::Lost("it is no report")),

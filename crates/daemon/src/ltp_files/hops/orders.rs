@@ -15,6 +15,8 @@ use super::{End, Outcome, Told, Work};
 #[derive(Debug)]
 pub(super) struct OrderState {
     transfer: u64,
+    /// The engine that it is for.
+    destination: u64,
     wants_report: bool,
     began: Instant,
     outcome: Outcome,
@@ -30,6 +32,19 @@ impl Block {
     }
 }
 
+/// Whether parts, each by its offset and length, are all of so many octets.
+fn covers(parts: &[(u64, u64)], octets: u64) -> bool {
+    let mut parts = parts.to_vec();
+    parts.sort_unstable();
+    let end = parts
+        .iter()
+        .fold(0, |end, (offset, length)| match *offset <= end {
+            true => end.max(offset.saturating_add(*length)),
+            false => end,
+        });
+    end == octets
+}
+
 impl Station<'_> {
     /// Begin to send all files.
     pub(super) fn take_orders(&mut self) {
@@ -41,6 +56,7 @@ impl Station<'_> {
             let mut of = order.end_to_end;
             let mut state = OrderState {
                 transfer: of.transfer,
+                destination: of.destination.engine,
                 wants_report: of.wants_report,
                 began: now,
                 outcome: Outcome {
@@ -145,11 +161,26 @@ impl Station<'_> {
         true
     }
 
-    /// A report came.
-    pub(super) fn reported(&mut self, report: &EndReport) {
-        let now = self.clock.now().monotonic;
+    /// A report of an engine came. Only the destination knows that a file is there, and says so of all its octets.
+    pub(super) fn reported(&mut self, by: Option<u64>, report: &EndReport) {
+        let now = self.clock.now();
         let mut orders = self.orders.iter_mut();
         let order = orders.find(|it| it.transfer == report.transfer && !it.is_over);
+        let is_credible = |order: &OrderState| match report.status {
+            Status::Complete => {
+                by == Some(order.destination) && covers(&report.claims, order.outcome.octets)
+            }
+            Status::Partial => by == Some(order.destination),
+            Status::Expired | Status::NoRoute | Status::NoSpace => true,
+        };
+        if order.as_deref().is_some_and(|it| !is_credible(it)) {
+            let (by, transfer) = (by.unwrap_or(0), report.transfer);
+            self.note_once_a_while(now, || {
+                format!("a report of engine {by} about transfer {transfer} is not believed: it is not of the destination, or not about the whole file")
+            });
+            return;
+        }
+        let now = now.monotonic;
         if let Some(order) = order {
             order.outcome.end = Some((report.clone(), now.since(order.began)));
             order.outcome.failure = match report.status {
@@ -197,5 +228,26 @@ impl Station<'_> {
             true => End::Failed,
             false => End::Done,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_parts_without_a_gap_and_an_end_beyond_cover_a_file() {
+        assert!(covers(&[(0, 9)], 9) && covers(&[(4, 5), (0, 4)], 9));
+        for parts in [
+            &[][..],
+            &[(0, 8)],
+            &[(1, 8)],
+            &[(0, 4), (5, 4)],
+            &[(0, 10)],
+            &[(0, 4), (u64::MAX, 9)],
+        ] {
+            assert!(!covers(parts, 9), "{parts:?}");
+        }
+        assert!(!covers(&[(0, u64::MAX), (1, u64::MAX)], 9));
     }
 }

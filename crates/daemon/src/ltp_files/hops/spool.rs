@@ -3,7 +3,7 @@
 //! The trailer is a line of JSON, its length as four octets in network order, and a mark. A file gets its name when it is durable,
 //! so one that is found is whole.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 
 /// Names of files begin with this.
 const PREFIX: &str = "block-";
+
+/// The file that a relay holds locked.
+const LOCK: &str = ".lock";
 
 /// The last octets of a file.
 const MARK: &[u8; 8] = b"dhowltp1";
@@ -119,7 +122,24 @@ pub(super) fn name(of: &EndToEnd) -> String {
     format!("{PREFIX}{}-{}", of.source.engine, of.transfer)
 }
 
-/// The blocks of a directory in the order of their names, `most` of them; other files are passed over.
+/// Keeps other relays off a directory as long as the file is held.
+///
+/// # Errors
+/// When another relay has it, or a file cannot be made there.
+pub(super) fn lock(directory: &Path) -> io::Result<File> {
+    let path = directory.join(LOCK);
+    let file = (File::options().write(true).create(true).truncate(false)).open(&path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            format!("another relay uses {}", directory.display()),
+        )),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The blocks of a directory in the order of their names, `most` of them; what is no file of a block is passed over.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -128,7 +148,9 @@ pub(super) fn find(directory: &Path, most: usize) -> io::Result<Vec<Found>> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name();
-        if name.to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+        // A pipe would be waited for.
+        let is_file = entry.file_type()?.is_file();
+        if is_file && name.to_str().is_some_and(|name| name.starts_with(PREFIX)) {
             paths.push(entry.path());
         }
     }
@@ -184,6 +206,7 @@ mod tests {
             std::fs::write(directory.path().join(format!("block-x{number}")), octets).unwrap();
         }
         std::fs::write(directory.path().join("other"), &whole).unwrap();
+        std::fs::create_dir(directory.path().join("block-directory")).unwrap();
         let [found] = &find(directory.path(), 9).unwrap()[..] else {
             panic!("one block is whole");
         };

@@ -20,18 +20,21 @@ use super::super::{LAST_WORDS, LOOK};
 use super::block::{Block, Outward};
 use super::neighbour::{Attempt, Neighbour};
 use super::orders::OrderState;
-use super::{About, End, Hop, Passing, Settings, Told, Watch, What, Work};
+use super::{About, End, Hop, Passing, Settings, Told, Watch, What, Work, spool};
 use crate::clock::Clock;
 use crate::config::file::ClockSetting;
 use crate::datagrams::path::Path as WayThere;
 use crate::datagrams::seal::SharedKey;
 use crate::open_files;
 
-/// Neighbours that are known at a time. The one without a block that was silent for longest makes room.
+/// Neighbours that no route names and that are known at a time. The one without a block that was silent for longest makes room.
 const MAX_NEIGHBOURS: usize = 64;
 
 /// System calls in which datagrams are read before anything else happens.
 const CALLS_PER_TURN: usize = 8;
+
+/// The time between two notes about strangers.
+const NOTE_EVERY: Duration = Duration::from_secs(10);
 
 /// Sources to which the way back is known, at most.
 pub(super) const MAX_WAYS_BACK: usize = 4_096;
@@ -80,6 +83,8 @@ pub(super) struct Station<'a> {
     /// When octets came last.
     pub(super) last: Instant,
     looked: Instant,
+    /// When something was last said that strangers can bring about.
+    noted: Option<Instant>,
     pub(super) ending: Option<(End, Instant)>,
     pub(super) watch: &'a mut dyn Watch,
 }
@@ -92,6 +97,11 @@ pub fn run(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
     // A block has a file that is written and the same one to be read. Those beyond what the system allows are refused.
     open_files::allow(settings.blocks).map_err(io::Error::other)?;
     let socket = Socket::bind(settings.listen)?;
+    // The blocks of a relay are its own as long as it runs.
+    let _lock = match settings.work {
+        Work::Relay(_) => Some(spool::lock(&settings.directory)?),
+        Work::Receive { .. } | Work::Send(_) => None,
+    };
     let finisher = Finisher::start(&settings.directory)?;
     let clock = Clock::start(ClockSetting::System);
     let mut config = settings.way.config();
@@ -123,6 +133,7 @@ pub fn run(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
         received: 0,
         last: now,
         looked: now,
+        noted: None,
         ending: None,
         watch,
     };
@@ -354,9 +365,20 @@ impl Station<'_> {
         if self.neighbours.contains_key(&id) {
             return Some(id);
         }
-        if self.neighbours.len() >= MAX_NEIGHBOURS {
-            let idle = self.neighbours.iter().filter(|(_, it)| it.is_idle());
-            let oldest = idle.min_by_key(|(_, it)| it.heard).map(|(id, _)| *id)?;
+        let mut hops = self.settings.routes.values().chain(&self.settings.default);
+        let fixed = hops
+            .find(|it| it.engine == hop.engine && it.address.ip() == id.host)
+            .copied();
+        let strangers = || self.neighbours.iter().filter(|(_, it)| !it.is_fixed);
+        if fixed.is_none() && strangers().count() >= MAX_NEIGHBOURS {
+            let idle = strangers().filter(|(_, it)| it.is_idle());
+            let oldest = idle.min_by_key(|(_, it)| it.heard).map(|(id, _)| *id);
+            let Some(oldest) = oldest else {
+                self.note_once_a_while(now, || {
+                    format!("engine {} at {} is not heard: {MAX_NEIGHBOURS} others that no route names are", hop.engine, id.host)
+                });
+                return None;
+            };
             self.neighbours.remove(&oldest);
         }
         let config = Config {
@@ -365,9 +387,7 @@ impl Station<'_> {
         };
         let seed = self.settings.seed ^ now.monotonic.as_nanos() ^ hop.engine.rotate_left(32);
         let mut engine = Engine::new(config, seed, now);
-        let mut hops = self.settings.routes.values().chain(&self.settings.default);
-        let fixed = hops.find(|it| it.engine == hop.engine && it.address.ip() == id.host);
-        let address = fixed.unwrap_or(&hop).address;
+        let address = fixed.unwrap_or(hop).address;
         // The path may take less than is configured.
         if let Ok(way) = WayThere::find(address) {
             let cue = Cue {
@@ -379,6 +399,17 @@ impl Station<'_> {
         let it = Neighbour::new(engine, address, fixed.is_some(), now.monotonic);
         self.neighbours.insert(id, it);
         Some(id)
+    }
+
+    /// Says something that strangers can bring about as often as they like.
+    pub(super) fn note_once_a_while(&mut self, now: Now, what: impl FnOnce() -> String) {
+        if self
+            .noted
+            .is_none_or(|at| now.monotonic.since(at) >= NOTE_EVERY)
+        {
+            self.noted = Some(now.monotonic);
+            self.watch.hear(Told::Note(what()));
+        }
     }
 
     pub(super) fn take_events(&mut self, id: PeerId, now: Now) {
