@@ -2,8 +2,8 @@
 
     python3 -m tests.run [MODULE…]
 
-Most tests start programs, and the machine may be busy with others. So what failed runs once more when all the rest has ended.
-What passes then is unsteady: its failure stays printed and it is counted. More failures than UNSTEADY_AT_MOST are not tried again.
+Most tests start programs, and the machine may be busy with others. So a test that failed runs once more when all the rest has ended.
+If it passes then it is unsteady: its failure stays printed and it is counted. More failures than UNSTEADY_AT_MOST are not tried again.
 """
 
 import importlib

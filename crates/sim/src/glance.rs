@@ -2,7 +2,7 @@
 
 use super::run::Run;
 
-/// What a node holds.
+/// The bundles that a node holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeGlance {
     /// It runs.
@@ -13,7 +13,7 @@ pub struct NodeGlance {
     pub octets: u64,
 }
 
-/// What a link is and has carried.
+/// A link, and the traffic that it has carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkGlance {
     /// It is there, always or for a contact.

@@ -6,7 +6,7 @@ use super::{Contact, Plan, Range, Wrong, ends, node};
 use crate::calendar;
 
 /// The first words of lines that say other things of a node of ION than its plan.
-const NO_PLAN: &[&str] = &["1", "e", "h", "i", "l", "m", "r", "s", "v", "w"];
+const NO_PLAN: &[&str] = &["e", "h", "i", "l", "m", "r", "s", "v", "w"];
 
 /// Reads a plan's lines.
 pub(super) fn read(text: &str) -> Result<Plan, Wrong> {
@@ -25,7 +25,7 @@ pub(super) fn read(text: &str) -> Result<Plan, Wrong> {
     Ok(plan)
 }
 
-/// What times of a plan are counted from.
+/// The time from which times of a plan count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// The plan's beginning.
@@ -91,6 +91,8 @@ impl Reader {
                 });
                 Ok(())
             }
+            // `1 NODE FILE`; a table of numbers is no plan of ION.
+            ["1", _, file] if calendar::parse_digits(file).is_none() => Ok(()),
             [first, ..] if NO_PLAN.contains(first) => Ok(()),
             [first, ..] => Err(format!("'{first} …' is not a line of a contact plan")),
         }

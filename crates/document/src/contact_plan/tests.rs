@@ -204,6 +204,7 @@ fn plans_of_ion_have_dates_or_times_behind_their_start() {
         ("a contact 1999/12/31-23:59:59 +9 1 2 9\n", 1, "not a time"),
         ("a contact 2026/11/27 +9 1 2 9\n", 1, "not a time"),
         ("@ tomorrow\n", 1, "not a time"),
+        ("1 2 0\n", 1, "not a line"),
         (
             "a contact 2026/11/27-02:30:00 2026/11/27-02:30:00 1 2 9\n",
             1,

@@ -42,7 +42,7 @@ pub struct Service {
 /// The part of a block's header that all its hops share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndToEnd {
-    /// Who made the block.
+    /// The maker of the block.
     pub source: Service,
     /// Whom it is for.
     pub destination: Service,

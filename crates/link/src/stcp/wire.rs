@@ -267,7 +267,7 @@ fn encapsulation(reader: &mut Reader<'_>) -> Result<Read, Stop> {
     if protocol != IDLE && protocol != OF_BUNDLES {
         return Err(Stop::Fault(WireFault::Protocol(protocol)));
     }
-    // What a header has for its users, or has to be zero, has no meaning here.
+    // The fields for users, and those that have to be zero, have no meaning here.
     let (header, octets) = match length_of_length {
         0 => (1, 1),
         1 => (2, reader.u8()?.into()),

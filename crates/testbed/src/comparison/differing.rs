@@ -1,4 +1,4 @@
-//! What two results were made of that is not the same: scenario, settings, version, machine.
+//! Differences in the making of two results: scenario, settings, version, machine.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +17,9 @@ const LETTERS_MAX: usize = 60;
 pub struct Differing {
     /// Its name.
     pub what: String,
-    /// What the first has.
+    /// The value of the first.
     pub a: String,
-    /// What the second has.
+    /// The value of the second.
     pub b: String,
 }
 

@@ -12,7 +12,7 @@ pub enum Better {
     Less,
 }
 
-/// What the difference of a figure means.
+/// The meaning of a figure's difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Better by more than noise.
@@ -53,7 +53,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// What two results have of one figure.
+/// One figure of two results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     pub(crate) a: Spread,

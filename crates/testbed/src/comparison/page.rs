@@ -16,7 +16,7 @@ const PICTURES_MAX: usize = 12;
 /// Curves of one side in a picture, at most: of more only the table tells.
 const CURVES_MAX: usize = 4;
 
-/// What is listed of what one side has alone, at most.
+/// Rows of one side alone that are listed, at most.
 const ALONE_MAX: usize = 60;
 
 /// Half of the width of a drawn interval, in the drawing's units.
@@ -339,7 +339,7 @@ fn place_of(names: &[String], name: &str, side: usize, is_by_side: bool) -> u64 
     count(if is_by_side { side } else { place }) + 1
 }
 
-/// What one side has alone.
+/// The rows of one side alone.
 fn alone(page: &mut Page, it: &Comparison) {
     if it.alone.is_empty() {
         return;

@@ -22,7 +22,7 @@ pub struct Compared {
     pub backend: Option<Backend>,
     /// The measure.
     pub measure: Measure,
-    /// What both have of it.
+    /// The figures of both.
     pub estimate: Estimate,
     pub(crate) reading: Reading,
 }
@@ -56,7 +56,7 @@ pub struct Comparison {
     pub a: Side,
     /// The second.
     pub b: Side,
-    /// What is not the same.
+    /// The differences.
     pub differs: Vec<Differing>,
     /// Keys that both sweep.
     pub keys: Vec<String>,
@@ -64,7 +64,7 @@ pub struct Comparison {
     pub pooled: Vec<String>,
     /// Figures that both have, by point.
     pub figures: Vec<Compared>,
-    /// What one has alone.
+    /// The rows of one alone.
     pub alone: Vec<Alone>,
 }
 
@@ -213,7 +213,7 @@ impl Comparison {
             .count()
     }
 
-    /// What it comes to, in a sentence.
+    /// The result, in a sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
         let all = self.figures.len();
@@ -235,7 +235,7 @@ impl Comparison {
         format!("Of {all} figures of B beside A: {}.", parts.join(", "))
     }
 
-    /// What is to be known before a figure is believed: runs that are in none, and settings that are not told apart.
+    /// Warnings before a figure is believed: runs that are in none, and settings that are not told apart.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
@@ -383,7 +383,7 @@ fn percent(part: f64) -> String {
     }
 }
 
-/// What is found of all points.
+/// The findings of all points.
 #[derive(Debug, Default)]
 struct Found {
     figures: Vec<Compared>,

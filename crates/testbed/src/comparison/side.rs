@@ -45,7 +45,7 @@ pub enum CompareError {
 }
 
 impl CompareError {
-    /// What to do about it.
+    /// A remedy.
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
@@ -208,7 +208,7 @@ fn planned(manifest: &Value) -> usize {
     length("runs") * length("backends").max(1)
 }
 
-/// What the report of a study shows: what is asked for, what is always measured, and figures of programs.
+/// The measures that the report of a study shows: those asked for, the usual ones, and figures of programs.
 fn measures(study: &Study, done: &[&RunSummary]) -> Vec<Measure> {
     let question = &study.question;
     let asked = [&study.y].into_iter().chain(&question.table);

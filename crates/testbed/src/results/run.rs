@@ -187,7 +187,7 @@ pub struct Run {
     pub delay_p95_s: Option<f64>,
     /// The time until all was delivered; empty where not all was.
     pub drain_s: Option<f64>,
-    /// What a run in virtual time did, event by event, as a number of 16 hexadecimal digits: the same wherever it is repeated. Empty on sockets.
+    /// The hash of all events of a run in virtual time, 16 hexadecimal digits: the same wherever it is repeated. Empty on sockets.
     #[serde(default)]
     pub trace_hash: Option<String>,
 }

@@ -51,7 +51,7 @@ pub struct Compare {
     fail_above: Option<f64>,
 }
 
-/// What was compared: studies that both have, and those that one has alone.
+/// The compared: studies that both have, and those that one has alone.
 #[derive(Debug)]
 struct Studies {
     both: Vec<(String, Comparison)>,
@@ -256,7 +256,7 @@ fn row(figure: &Compared) -> Vec<String> {
     ]
 }
 
-/// What one side has alone, in lines.
+/// The rows of one side alone, in lines.
 fn alone(it: &Comparison) -> String {
     let mut text = String::new();
     for alone in it.alone.iter().take(ALONE_MAX) {

@@ -34,7 +34,7 @@ Examples:
   dhow lab run study.toml --full --out results --resume
   dhow lab run study.toml --page";
 
-/// Where a page is served if nobody says: only this machine reaches it, and the port is free.
+/// The address of a page if nobody says another: only this machine reaches it, and the port is free.
 const LOOPBACK: &str = "127.0.0.1:0";
 
 /// Run a scenario with real nodes in network namespaces, as often as it says

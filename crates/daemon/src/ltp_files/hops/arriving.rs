@@ -193,7 +193,7 @@ impl Station<'_> {
         }
     }
 
-    /// What becomes of a block that says this.
+    /// The fate of a block that says this.
     fn fate_of(&self, of: &EndToEnd) -> Result<Fate, Status> {
         if of.destination.engine == self.settings.engine {
             return match &self.settings.work {

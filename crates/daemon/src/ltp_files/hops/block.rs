@@ -16,7 +16,7 @@ use super::super::peer::{Incoming, PeerId};
 pub(super) struct Block {
     /// Its part for all hops, as it came; `None` until the start of the block is there, and in a block for this hop alone.
     pub(super) end_to_end: Option<EndToEnd>,
-    /// What becomes of it.
+    /// Its fate.
     pub(super) fate: Fate,
     /// The session in which it comes, and its number.
     pub(super) inward: Option<(Incoming, u64)>,
@@ -45,7 +45,7 @@ pub(super) struct Block {
     pub(super) order: Option<usize>,
 }
 
-/// What becomes of a block.
+/// The fate of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Nobody knows yet.

@@ -71,7 +71,7 @@ pub(super) struct Station<'a> {
     pub(super) next_transfer: u64,
     /// Octets of blocks on the disk.
     pub(super) used: u64,
-    /// Where sources are, as blocks came from them: reports go back there.
+    /// The ways back to sources, as blocks came from them: reports go back there.
     pub(super) back: BTreeMap<u64, WayBack>,
     /// Transfers that are here, by source and number, with their octets, until their lives end.
     pub(super) seen: BTreeMap<(u64, u64), (Instant, u64)>,

@@ -1,4 +1,4 @@
-//! What the page shows, between the lab, which writes it, and readers, who are each at their own place in it.
+//! The content of the page, between the lab, which writes it, and readers, who are each at their own place in it.
 //!
 //! Readers are never waited for: a new state takes the place of the one before it, and of events the last are kept. A reader that comes too late for
 //! some is told how many.
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Events that are kept for readers.
 const EVENTS_MAX: usize = 200;
 
-/// What is shown, for all readers.
+/// The state that is shown, for all readers.
 #[derive(Debug, Default)]
 pub struct Board {
     shown: Mutex<Shown>,
@@ -123,7 +123,7 @@ impl Board {
         self.changed.notify_all();
     }
 
-    /// What is new at a reader's place, as server-sent events, once there is anything or this time is over; nothing when the page is closed.
+    /// News at a reader's place, as server-sent events, once there is anything or this time is over; nothing when the page is closed.
     pub fn next(&self, place: &mut Place, patience: Duration) -> Option<String> {
         let mut shown = self.shown();
         if !shown.is_closed && !shown.has_news(place) {

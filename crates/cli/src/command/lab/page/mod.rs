@@ -59,7 +59,7 @@ pub struct Page {
     server: Server,
 }
 
-/// What the lab has told so far.
+/// The news of the lab so far.
 #[derive(Debug, Default)]
 struct Told {
     study: String,
@@ -111,7 +111,7 @@ impl Page {
         })
     }
 
-    /// Where it is.
+    /// Its place.
     pub const fn address(&self) -> SocketAddr {
         self.server.address()
     }
@@ -237,7 +237,7 @@ impl Page {
         self.board.now(&told.state(self.begun));
     }
 
-    /// What changed since the look before, and the state that is shown next.
+    /// The changes since the look before, and the state that is shown next.
     fn looked(&self, told: &mut Told, look: &Look) {
         let up: (Vec<bool>, Vec<bool>) = (
             look.nodes.iter().map(|it| it.0).collect(),
@@ -367,7 +367,7 @@ impl Told {
     }
 }
 
-/// What does not change of a run: its network, and when links come and go.
+/// The part of a run that does not change: its network, and when links come and go.
 fn plan(run: &str, set: &str, scenario: &Scenario) -> Value {
     let circle = Circle::of(scenario.nodes.len());
     let nodes = scenario.nodes.iter().enumerate().map(|(at, node)| {

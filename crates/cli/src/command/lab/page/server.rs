@@ -218,7 +218,7 @@ fn is_own(host: &str, local: IpAddr) -> bool {
     let name = name.trim_start_matches('[').trim_end_matches(']');
     let is_address = name.parse::<IpAddr>().is_ok();
     // Beyond loopback a network's own names are as good.
-    is_address || name == "localhost" || !local.is_loopback()
+    is_address || name == "localhost" || !local.to_canonical().is_loopback()
 }
 
 /// Sends events until the page is closed or the reader goes.

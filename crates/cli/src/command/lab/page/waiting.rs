@@ -109,7 +109,7 @@ impl Shared {
     }
 }
 
-/// What one node says.
+/// The answer of one node.
 fn said(api: &Address) -> Waiting {
     let node = Admin::of(Some(api))
         .ok()?
