@@ -120,3 +120,38 @@ fn what_cannot_be_compared_is_refused_with_a_hint() {
     }
     assert_snapshot("compare-refused.txt", &told);
 }
+
+#[test]
+fn a_run_whose_payloads_are_not_all_there_is_in_no_figure_and_told() {
+    let place = places();
+    let cut = |path: &str, lines: usize| {
+        let path = place.path().join(path);
+        let text = fs::read_to_string(&path).unwrap();
+        let kept: Vec<&str> = text.lines().take(lines).collect();
+        fs::write(path, kept.join("\n") + "\n").unwrap();
+    };
+    // The last of three seeds has none any more.
+    cut("after/payloads.csv", 5);
+    let said = run_in(place.path(), &["lab", "compare", "before", "after"]);
+    assert!(
+        said.stdout.contains("seed 3: payloads.csv has not all"),
+        "{}",
+        said.stdout
+    );
+    let scenario = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"8Mbit\"\n\
+                    [[traffic]]\nfrom = \"a\"\nto = \"b\"\nsize = \"1kB\"\ncount = 20\nevery = \"10ms\"\n\
+                    [runs]\nrepeats = 2\n[stop]\nat = \"2s\"\n";
+    fs::write(place.path().join("lab.toml"), scenario).unwrap();
+    for out in ["one", "other"] {
+        let arguments = ["lab", "run", "lab.toml", "--backend", "sim", "--out", out];
+        assert_eq!(run_in(place.path(), &arguments).code, 0);
+    }
+    cut("other/sim-0001/payloads.csv", 5);
+    let said = run_in(place.path(), &["lab", "compare", "one", "other"]);
+    assert!(
+        said.stdout
+            .contains("run sim-0001: payloads.csv has not all"),
+        "{}",
+        said.stdout
+    );
+}

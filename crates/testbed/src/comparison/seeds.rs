@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use dhow_page::quantity::count;
 use serde::Deserialize;
 
 use crate::number::float;
 use crate::report::{Measure, quantile};
 use crate::results::{Backend, Point};
 
-use super::side::{CompareError, Sample};
+use super::side::{CompareError, Sample, TORN};
 
 /// A line of `runs.csv`, as far as it is compared.
 #[derive(Debug, Deserialize)]
@@ -72,6 +73,10 @@ pub(super) fn read(directory: &Path) -> Result<(Vec<Sample>, Vec<String>), Compa
             continue;
         }
         let mut delays = delays.remove(&line.seed).unwrap_or_default();
+        if count(delays.len()) < line.delivered {
+            failed.push(format!("seed {}: {TORN}", line.seed));
+            continue;
+        }
         delays.sort_by(f64::total_cmp);
         let delivery = (line.sent > 0).then(|| float(line.delivered) / float(line.sent));
         let mut values = BTreeMap::new();
@@ -83,10 +88,10 @@ pub(super) fn read(directory: &Path) -> Result<(Vec<Sample>, Vec<String>), Compa
             let share = f64::from(hundredths) / 100.0;
             put(Measure::Delay(hundredths), quantile(&delays, share));
         }
-        for (name, count) in COUNTS {
+        for (name, of) in COUNTS {
             put(
                 Measure::Figure(name.to_owned(), None),
-                Some(float(count(&line))),
+                Some(float(of(&line))),
             );
         }
         samples.push(Sample {

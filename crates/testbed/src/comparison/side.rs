@@ -97,7 +97,8 @@ impl Side {
     /// # Errors
     /// When none came to its end.
     pub fn of_study(directory: &Path, study: &Study) -> Result<Self, CompareError> {
-        let done: Vec<&RunSummary> = study.done().collect();
+        let (torn, done): (Vec<&RunSummary>, Vec<&RunSummary>) =
+            study.done().partition(|it| is_torn(it));
         let measures = measures(study, &done);
         let sample = |summary: &&RunSummary| Sample {
             backend: summary.run.backend,
@@ -111,6 +112,7 @@ impl Side {
         let samples: Vec<Sample> = done.iter().map(sample).collect();
         let failed = study.runs.iter().filter(|it| it.run.status != Status::Done);
         let failed = failed.map(|it| format!("run {}: {}", it.run.run, it.run.status));
+        let torn = torn.iter().map(|it| format!("run {}: {TORN}", it.run.run));
         let planned = planned(&study.manifest);
         if samples.is_empty() {
             return Err(CompareError::NoRun(directory.to_path_buf()));
@@ -120,7 +122,7 @@ impl Side {
             manifest: study.manifest.clone(),
             samples,
             measures,
-            failed: failed.collect(),
+            failed: failed.chain(torn).collect(),
             unfinished: planned.saturating_sub(study.runs.len()),
             x: study.question.x.clone(),
             summaries: study.runs.clone(),
@@ -195,6 +197,15 @@ impl Side {
     pub const fn unfinished(&self) -> usize {
         self.unfinished
     }
+}
+
+/// Why a run is in no figure whose `payloads.csv` has less than its other tables say.
+pub(super) const TORN: &str = "payloads.csv has not all that was delivered";
+
+/// Whether payloads are missing that a run's seal counts.
+fn is_torn(summary: &RunSummary) -> bool {
+    let octets: u64 = summary.flows.iter().map(|flow| flow.octets).sum();
+    octets < summary.run.delivered_octets
 }
 
 /// The number of runs that a manifest plans, on all its backends.
