@@ -18,6 +18,7 @@ use crate::held::bundles::{Fragment, Identity, Removal};
 use crate::held::endpoints::EndpointIndex;
 use crate::held::removed::Recollection;
 use crate::held::retention::State;
+use crate::held::rivals::RIVALS;
 use crate::local::Locality;
 use crate::node::{Node, Stage};
 use crate::reception::Refused;
@@ -28,6 +29,8 @@ use crate::reservation::Comes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copy {
     Held,
+    /// It comes in, and the one that comes now does so beside it.
+    Comes,
     Gone,
 }
 
@@ -54,7 +57,7 @@ impl Node {
         let id = header.id();
         self.held.check_retracted(&id)?;
         self.end_older(now, from, session, &id);
-        let mut returns = 0;
+        let (mut returns, mut rival) = (0, None);
         let hops = header
             .hop_count()
             .and_then(|hops| u8::try_from(hops.count).ok());
@@ -74,13 +77,17 @@ impl Node {
                 fragment: None,
                 ..identity
             };
-            if let Some(key) = self.held.find(&identity)
-                && self.meet_copy(now, key, (hops, counted()))? == Copy::Held
-            {
-                self.forwarding.copy_known(&self.adjacencies, key, session);
-                self.tell_redundant(now, Some(key), header);
-                self.duplicate(id);
-                return Ok(Admission::Known);
+            if let Some(key) = self.held.find(&identity) {
+                match self.meet_copy(now, key, (hops, counted()))? {
+                    Copy::Held => {
+                        self.forwarding.copy_known(&self.adjacencies, key, session);
+                        self.tell_redundant(now, Some(key), header);
+                        self.duplicate(id);
+                        return Ok(Admission::Known);
+                    }
+                    Copy::Comes => rival = Some(key),
+                    Copy::Gone => {}
+                }
             }
             let delivered = Some(Recollection::Delivered);
             let recollection = self.held.removed().recall(&identity, now.monotonic);
@@ -185,7 +192,7 @@ impl Node {
             returns,
             hops,
         };
-        let key = self.held.bundles_mut().insert(entry);
+        let key = self.held.insert_beside(rival, entry);
         self.take_custody(key, header);
         if planted(Mutant::AcknowledgedBeforeStored)
             && self
@@ -237,6 +244,13 @@ impl Node {
         let is_taken = removal != Removal::Deleted && was_never_here(counted, entry.hops());
         match state {
             State::Arriving if planted(Mutant::CopyTakenWhileArriving) => Ok(Copy::Held),
+            State::Arriving if self.comes_once(key) => match self.held.rivals(key).len() + 1 {
+                RIVALS.. => Err(Refused {
+                    reason: RefuseReason::NoResources,
+                    why: format!("{RIVALS} other copies of the bundle are coming in"),
+                }),
+                _ => Ok(Copy::Comes),
+            },
             State::Arriving if self.interrupt(now, key) => Ok(Copy::Gone),
             State::Deleting if is_taken => Ok(Copy::Held),
             State::Arriving | State::Kept | State::Deleting => Err(Refused {

@@ -1,5 +1,7 @@
 //! Bundles that do not come in whole: refused, given up by their session, or interrupted for another copy.
 
+use alloc::string::String;
+
 use crate::adjacencies::session_id::SessionId;
 use crate::driver::Occurrence;
 use crate::held::arrivals::Origin;
@@ -62,10 +64,29 @@ impl Node {
             entry.set_removal(Removal::Deleted);
         }
         self.outbox.store(StoreCommand::Abandon { key });
+        self.held.end_rivalry(key);
     }
 
-    /// Give up a reception that is not complete for another copy of the bundle: its session may have died
-    /// without a word. False when it is complete.
+    /// A bundle is whole: the other copies of it that come in are not wanted.
+    pub(crate) fn end_rivals(&mut self, now: Now, key: BundleKey) {
+        for rival in self.held.rivals(key) {
+            self.interrupt(now, rival);
+        }
+    }
+
+    /// Whether a bundle that is coming in would not come again if it were given up.
+    pub(crate) fn comes_once(&self, key: BundleKey) -> bool {
+        let origin = self.held.arrivals().get(key).map(|arrival| arrival.origin);
+        let Some(Origin::Neighbour { session, transfer }) = origin else {
+            return false;
+        };
+        let neighbour = self.adjacencies.neighbour(session);
+        neighbour
+            .is_some_and(|it| !it.session.acknowledges() && it.receptions.contains_key(&transfer))
+    }
+
+    /// Give up a reception that is not complete for another copy of the bundle, since its session may have died
+    /// without a word, or since the other is whole. False when it is complete.
     pub(crate) fn interrupt(&mut self, now: Now, key: BundleKey) -> bool {
         let origin = self.held.arrivals().get(key).map(|arrival| arrival.origin);
         let Some(Origin::Neighbour { session, transfer }) = origin else {
@@ -77,22 +98,23 @@ impl Node {
         let Some(mut reception) = neighbour.receptions.remove(&transfer) else {
             return false;
         };
+        let refused = match neighbour.session.acknowledges() {
+            false => Refused {
+                reason: RefuseReason::Completed,
+                why: String::new(),
+            },
+            true => Refused {
+                reason: RefuseReason::Retransmit,
+                why: "another copy of the bundle is coming".into(),
+            },
+        };
         if let Reception::Payload(incoming) = &mut reception {
             self.held.append_gathered(&mut self.outbox, incoming);
         }
         self.end_reactive(now, key, reception.incoming());
         self.abandon(now, key);
         self.held.bundles_mut().disown(key);
-        let why = "another copy of the bundle is coming".into();
-        self.refuse(
-            now,
-            session,
-            transfer,
-            Refused {
-                reason: RefuseReason::Retransmit,
-                why,
-            },
-        );
+        self.refuse(now, session, transfer, refused);
         true
     }
 
@@ -148,8 +170,17 @@ impl Node {
         }
     }
 
-    /// Refuse a bundle that is coming in, as an operator wants; false where it is not.
+    /// Refuse a bundle that is coming in, and all other copies of it, as an operator wants; false where it is not.
     pub(crate) fn drop_arrival(&mut self, now: Now, key: BundleKey) -> bool {
+        let rivals = self.held.rivals(key);
+        let is_dropped = self.drop_copy(now, key);
+        for rival in rivals {
+            self.drop_copy(now, rival);
+        }
+        is_dropped
+    }
+
+    fn drop_copy(&mut self, now: Now, key: BundleKey) -> bool {
         let origin = self.held.arrivals().get(key).map(|arrival| arrival.origin);
         let Some(Origin::Neighbour { session, transfer }) = origin else {
             return false;

@@ -334,6 +334,7 @@ impl Node {
             self.abandon(now, key);
             return Err(refused);
         }
+        self.end_rivals(now, key);
         let ahead = self
             .forwarding
             .may_go_before_sync(&self.held, key, header)
@@ -393,6 +394,7 @@ impl Node {
         match outcome.map(|taken| taken.is_whole) {
             Ok(false) => Ok(Some(Reception::Payload(incoming))),
             Ok(true) => {
+                self.end_rivals(now, key);
                 self.held
                     .commit(&mut self.adjacencies, &mut self.outbox, key);
                 Ok(None)

@@ -298,6 +298,107 @@ fn a_broken_stream_ends_its_connection_alone() {
     assert!(rules[1].contains("after 20 of a bundle's 256 octets"));
 }
 
+/// What a connection of STCP brings of a bundle, in pieces.
+struct Copy {
+    stream: StreamId,
+    octets: Vec<u8>,
+    /// Octets after which it is cut.
+    end: usize,
+    said: usize,
+}
+
+#[test]
+fn of_copies_that_come_at_a_time_the_first_that_is_whole_is_kept() {
+    for seed in 0..300 {
+        let mut world = pair(Framing::Stcp, seed, |_, _| ());
+        let receiver = world.connect(1, Client::new("ipn:2.42", true));
+        let remote = seed % 3 == 0;
+        let destination = if remote { "ipn:1.42" } else { "ipn:2.42" };
+        let payload: Vec<u8> = (0..=250).cycle().take(1_000).collect();
+        let bundle = foreign(destination, &payload);
+        let length = u32::try_from(bundle.len()).unwrap().to_be_bytes();
+        let octets = [&length[..], &bundle].concat();
+        let mut left = Vec::new();
+        let elsewhere = world.connect(0, Client::new("ipn:1.42", true));
+        for number in 0..=world.random(5) {
+            let cut = world.random(u64::try_from(octets.len()).unwrap());
+            let is_cut = world.random(2) == 0;
+            left.push(Copy {
+                stream: accepted(&mut world, 1, number),
+                octets: octets.clone(),
+                end: if is_cut {
+                    usize::try_from(cut).unwrap()
+                } else {
+                    octets.len()
+                },
+                said: 0,
+            });
+        }
+        let is_whole = left.iter().any(|copy| copy.end == octets.len());
+        while !left.is_empty() {
+            let at = usize::try_from(world.random(u64::try_from(left.len()).unwrap())).unwrap();
+            let more = usize::try_from(1 + world.random(400)).unwrap();
+            let copy = &mut left[at];
+            let said = copy.said.saturating_add(more).min(copy.end);
+            let (stream, piece) = (copy.stream, copy.octets[copy.said..said].to_vec());
+            copy.said = said;
+            say(&mut world, 1, stream, &[&piece]);
+            if said == left[at].end {
+                if said < octets.len() {
+                    world.handle(1, Event::Disconnected { stream });
+                }
+                left.swap_remove(at);
+            }
+            for _ in 0..world.random(4) {
+                world.step();
+            }
+        }
+        world.settle();
+        // A copy that came when the bundle had left waits before it goes, and so does one that could not be read.
+        for _ in 0..4 {
+            world.pass(Duration::from_secs(10));
+            world.settle();
+        }
+        let (at, receiver) = if remote {
+            (0, elsewhere)
+        } else {
+            (1, receiver)
+        };
+        let received = received(&mut world, at, receiver);
+        let expected = if is_whole { vec![payload] } else { vec![] };
+        assert!(
+            received == expected,
+            "seed {seed}: {} delivered",
+            received.len()
+        );
+        assert_eq!(
+            (stored(&world, 0), stored(&world, 1)),
+            (0, 0),
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn of_copies_that_come_at_a_time_there_is_a_limit() {
+    let mut world = pair(Framing::Stcp, 12, |_, _| ());
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    let bundle = foreign("ipn:2.42", &[7; 500]);
+    let length = u32::try_from(bundle.len()).unwrap().to_be_bytes();
+    for number in 0..20 {
+        let stream = accepted(&mut world, 1, number);
+        say(&mut world, 1, stream, &[&length, &bundle[..200]]);
+    }
+    let refused = world.machines[1].node.as_ref().unwrap().counters().refused;
+    assert_eq!(refused, 12);
+    say(&mut world, 1, StreamId(1_000_003), &[&bundle[200..]]);
+    world.until("it is delivered", |world| {
+        world.client(1, receiver).received.len() == 1
+    });
+    world.settle();
+    assert_eq!(stored(&world, 1), 0);
+}
+
 #[test]
 fn a_bundle_that_is_refused_is_skipped() {
     let mut world = pair(Framing::Stcp, 10, |number, config| {

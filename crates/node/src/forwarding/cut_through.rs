@@ -175,6 +175,7 @@ impl Forwarding {
     ) {
         if header.total_octets() < CUT_THROUGH_OCTETS
             || header.has_open_end()
+            || held.has_rivals(key)
             || held.custody().wants(key)
         {
             return;

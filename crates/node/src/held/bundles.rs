@@ -244,6 +244,19 @@ impl Bundles {
         }
     }
 
+    /// Find a bundle by its identity again.
+    pub(crate) fn own(&mut self, key: BundleKey) {
+        let Some(identity) = self.entry(key).map(Entry::identity) else {
+            return;
+        };
+        self.unlist(key, &identity);
+        let first = self.index.first_mut(self.digests.of(&identity));
+        let next = first.map_or(END, |first| core::mem::replace(first, key.0));
+        if let Some(entry) = self.entry_mut(key) {
+            entry.next = next;
+        }
+    }
+
     fn unlist(&mut self, BundleKey(key): BundleKey, identity: &Identity) {
         let digest = self.digests.of(identity);
         let next = self.entry(BundleKey(key)).map_or(END, |entry| entry.next);

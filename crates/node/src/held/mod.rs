@@ -34,6 +34,7 @@ pub(crate) mod reassembly;
 pub(crate) mod recovery;
 pub(crate) mod removed;
 pub(crate) mod retention;
+pub(crate) mod rivals;
 pub(crate) mod room;
 pub(crate) mod shares;
 mod sharing;
@@ -70,6 +71,7 @@ use crate::held::leaving::Leaving;
 use crate::held::reactive::{Reactive, ReactiveFragment, Retracted};
 use crate::held::reassembly::Reassembly;
 use crate::held::removed::Removed;
+use crate::held::rivals::Rivals;
 use crate::held::room::DiskRoom;
 use crate::held::sharing::Sharing;
 use crate::local::Local;
@@ -89,6 +91,7 @@ pub(crate) struct Held {
     endpoints: Endpoints,
     bundles: Bundles,
     arrivals: Arrivals,
+    rivals: Rivals,
     backlog: Backlog,
     /// Parts that are kept of bundles that are coming in.
     reactive: BTreeMap<BundleKey, Reactive>,
@@ -435,6 +438,7 @@ impl Held {
             endpoints: Endpoints::new(Local::new(config), config.seed),
             bundles: Bundles::new(config.seed),
             arrivals: Arrivals::default(),
+            rivals: Rivals::default(),
             backlog: Backlog::default(),
             reactive: BTreeMap::new(),
             reactive_fragments: BTreeMap::new(),
