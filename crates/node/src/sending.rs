@@ -88,7 +88,8 @@ impl Node {
             let Some(neighbour) = self.adjacencies.neighbour(session) else {
                 return;
             };
-            if let Some(key) = neighbour.cut_through {
+            let passing = neighbour.cut_through;
+            if let Some(key) = passing.filter(|_| !neighbour.session.interleaves()) {
                 return self.forwarding.look_after_queue(
                     &self.held,
                     &mut self.adjacencies,

@@ -134,6 +134,8 @@ pub struct Node {
     pub segment_mru: u64,
     /// Largest transfer that it takes (RFC 9174 4.6), octets: larger bundles come to it in fragments.
     pub transfer_mru: u64,
+    /// Whether it sends large bundles on while they come in.
+    pub cut_through: bool,
     /// Its wall clock, and that clock's error.
     pub clock: Clock,
     /// Octets that the log of its store may have.

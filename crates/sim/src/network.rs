@@ -217,6 +217,10 @@ fn policy(node: &Node, fidelity: Fidelity, round_trip: Duration) -> SessionPolic
         transfer_timeout_s: usual.transfer_timeout_s.saturating_add(patience_s),
         segment_mru: node.segment_mru,
         transfer_mru: node.transfer_mru,
+        cut_through: match node.cut_through {
+            true => Enabled::Yes,
+            false => Enabled::No,
+        },
         ..usual
     };
     match fidelity {

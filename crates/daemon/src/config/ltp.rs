@@ -105,6 +105,7 @@ pub(super) const LTP_LINK_KEYS: &[&str] = &[
     "transfer_mru",
     "window",
     "window_bundles",
+    "cut_through",
     "reading",
     "fragment",
     "strip_checksum",

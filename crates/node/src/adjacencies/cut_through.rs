@@ -27,9 +27,13 @@ impl Adjacencies {
 }
 
 impl Neighbour {
-    /// Nothing is under way to the peer, and it would take something.
+    /// Nothing is under way to the peer, or nothing waits to leave where acknowledgments take their time, and it would take something.
     pub(crate) fn is_idle(&self, now: Instant) -> bool {
-        self.has_room(now) && self.in_flight == 0 && self.splits.is_empty()
+        let is_busy = match self.session.is_paced() {
+            true => self.cut_through.is_some() || self.session.queued_octets() > 0,
+            false => self.in_flight > 0,
+        };
+        self.has_room(now) && !is_busy && self.splits.is_empty()
     }
 
     pub(crate) fn stop_cut_through(&mut self) {

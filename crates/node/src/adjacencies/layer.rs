@@ -108,6 +108,11 @@ impl Layer {
         self.keeps_transfers()
     }
 
+    /// True where a transfer that waits for its octets keeps no other from leaving.
+    pub(crate) fn interleaves(&self) -> bool {
+        self.keeps_transfers()
+    }
+
     /// True where the octets of a stream are known to be written when more are asked for, and not before: a driver is not to ask ahead.
     pub(crate) const fn counts_written(&self) -> bool {
         matches!(self, Self::OneWay(_))
@@ -224,7 +229,12 @@ impl Layer {
 
     /// True where nothing of a transfer that is not verified leaves before all of it is there.
     pub(crate) fn holds_unverified(&self) -> bool {
-        self.session().is_none_or(Session::holds_unverified)
+        match self {
+            Self::Stream(session) => session.holds_unverified(),
+            // A block ends with its last segment, and what came of it before is nobody's.
+            Self::Datagrams(link) => !(link.keeps_transfers() && link.acknowledges()),
+            Self::OneWay(_) | Self::Bundles(_) | Self::Program(_) => true,
+        }
     }
 
     /// The counts of a link over datagrams, where it is one.

@@ -266,7 +266,7 @@ impl Neighbour {
 
     /// True while a small bundle may be given to this session though others wait for it: those have left it a little room.
     pub(crate) fn has_room_before_sync(&self, now: Instant) -> bool {
-        self.splits.is_empty() && self.has_room_ahead(now)
+        !self.session.is_datagrams() && self.splits.is_empty() && self.has_room_ahead(now)
     }
 
     /// True while a small bundle may be given to this session though there is no room for others: those have left it a little.

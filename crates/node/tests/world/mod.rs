@@ -179,6 +179,9 @@ impl World {
                 leads.push(usize::try_from(number % count).unwrap());
             }
             edit(number, &mut config);
+            if config.links.last().is_some_and(|link| link.name == "back") {
+                leads.push(usize::try_from(number).unwrap() - 2);
+            }
             Machine {
                 config,
                 node: None,

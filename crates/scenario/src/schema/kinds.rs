@@ -58,6 +58,12 @@ pub(super) const NODE_KEYS: &[Key] = &[
         "Largest bundle that its sessions take (RFC 9174 4.6), octets, at least 1024; larger ones come in fragments.",
     ),
     with_default(
+        "cut_through",
+        Kind::Boolean,
+        "true",
+        "Whether it sends bundles of 256 KiB and more on while they still come in: over TCPCL, and over LTP where all of a block is red.",
+    ),
+    with_default(
         "custody",
         Kind::Boolean,
         "true",

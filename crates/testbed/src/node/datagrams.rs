@@ -43,6 +43,7 @@ pub(super) const LTP_KEYS: &[&str] = &[
     "aggregate",
     "blocks",
     "bundle_versions",
+    "cut_through",
     "dial",
     "enabled",
     "engine",

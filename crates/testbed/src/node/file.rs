@@ -202,7 +202,7 @@ fn tables(
                     let ids = [node, peer].map(|node| format!("ipn:{}.0", node.number));
                     tables.extend(contacts(link, [&ids[0], &ids[1]]));
                 }
-                let table = table.with("peer", id(peer));
+                let table = passing_on(table.with("peer", id(peer)), node);
                 tables.push(over_ltp(table, ltp, link, &place.made));
             }
             _ if own == 0 => tables.push(over_tcp(table, node, link)),
@@ -261,13 +261,21 @@ fn store(node: &Node) -> Table {
 /// The policy of sessions over links of a round trip.
 fn policy(table: Table, node: &Node, round_trip: Duration) -> Table {
     let patience = ANSWER_TIMEOUT + round_trip * PATIENCE_ROUND_TRIPS;
-    table
+    passing_on(table, node)
         .with("segment_mru", node.segment_mru.to_string())
         .with("transfer_mru", node.transfer_mru.to_string())
         .with(
             "answer_timeout",
             quoted(&format!("{}s", patience.as_secs())),
         )
+}
+
+/// A node that stores bundles before they go on says so.
+fn passing_on(table: Table, node: &Node) -> Table {
+    match node.cut_through {
+        true => table,
+        false => table.with("cut_through", "false".into()),
+    }
 }
 
 /// A link that its first node dials.
