@@ -106,6 +106,19 @@ class Reload(Exchange):
         self.config.write_text(good)
         self.assertEqual(self.reload()["added"], [])
 
+    def test_a_link_with_another_policy_is_dialled_again_and_takes_what_waits(self) -> None:
+        self.start()
+        good = self.config.read_text()
+        keys = ['keepalive = "31s"', 'accept_rate = "10Mbit"', "accept_bundles = 100", 'held = "1MB"', "held_bundles = 9", "relay = false", 'segment = "5kB"', 'fragment = "50kB"',
+                'idle_timeout = "99s"', 'accept_sources = ["ipn:*"]', 'order = "expiry"', "bundle_versions = [7]", "sessions = 2"]
+        for key in keys:
+            self.config.write_text(good.replace('name = "receiver"\n', f'name = "receiver"\n{key}\n', 1))
+            answer = self.reload()
+            self.assertEqual(self.names(answer["changed"]), ["link receiver"], key)
+            self.send(self.sender, "ipn:2.42", 1_000)
+            self.take(self.receiver, "ipn:2.42", 1_000)
+        self.assertNotIn("has no address", self.sender.log.read_text())
+
     def test_what_needs_a_restart_is_named_and_the_rest_is_taken_up(self) -> None:
         self.start()
         self.rewrite(('quota = "4GiB"', 'quota = "5GiB"'), ("[node]\n", "[node]\nthreads = 2\n"), more=self.third_link())

@@ -67,7 +67,7 @@ pub struct Listener {
 pub struct Comparison {
     /// For the node.
     pub changes: Changes,
-    /// The addresses of links that come or lead elsewhere, by their names.
+    /// The addresses of links that come, lead elsewhere or have other settings, by their names.
     pub dials: Vec<(String, DialSettings)>,
     /// Listeners that are opened.
     pub opened: Vec<(ListenerId, ListenSettings)>,
@@ -114,8 +114,7 @@ impl Comparison {
                 config: (*config).clone(),
             };
             let Some((known_origin, known, known_dial)) = was.get(name) else {
-                self.changes.links.push(changed());
-                self.dials.push(((*name).to_owned(), (*dial).clone()));
+                self.change_link(name, changed(), dial);
                 self.summary.added.push(one("link", *name));
                 continue;
             };
@@ -123,21 +122,24 @@ impl Comparison {
             if (known, known_origin) == (config, origin) && known_dial == dial {
                 continue;
             }
-            if dial != known_dial {
-                self.dials.push(((*name).to_owned(), (*dial).clone()));
-            }
             if leads_elsewhere {
                 self.changes.links_deleted.push((*name).to_owned());
                 let routes = desired.file.node.routes.iter();
                 let over = routes.filter(|route| route.via == *name);
                 self.changes.routes.extend(over.cloned());
             }
-            self.changes.links.push(changed());
+            self.change_link(name, changed(), dial);
             if known != config || known_dial != dial {
                 let keys = keys.of_name("link", "name", name);
                 self.summary.changed.push(changed_one("link", *name, keys));
             }
         }
+    }
+
+    /// A link with another policy is another link, which is dialled as well.
+    fn change_link(&mut self, name: &str, changed: ChangedLink, dial: &DialSettings) {
+        self.changes.links.push(changed);
+        self.dials.push((name.to_owned(), dial.clone()));
     }
 
     fn compare_listeners(&mut self, known: &[Listener], desired: &NodeFile, keys: &Keys) {

@@ -61,11 +61,20 @@ impl Switchboard {
         }
         let changes = comparison.changes;
         let closed = changes.listeners_closed.clone();
+        let dials = comparison.dials.into_iter().map(|(name, settings)| {
+            let before = self.link(&name);
+            (name, settings, before)
+        });
+        let dials: Vec<_> = dials.collect();
         let outcome = self
             .operate(OperatorCommand::Change(Box::new(changes)))
             .await;
-        for (name, settings) in comparison.dials {
-            if let Some(link) = self.link(&name) {
+        for (name, settings, before) in dials {
+            let link = self.link(&name);
+            if let Some(gone) = before.filter(|before| link != Some(*before)) {
+                self.dials.remove(gone);
+            }
+            if let Some(link) = link {
                 self.dials.set(link, settings);
                 self.core.add_link(link, name);
             }
