@@ -144,12 +144,50 @@ class StoreFile(Exchange):
         answer = json.loads(running.stdout)
         found = len(answer["damage"]) + answer["quarantined"]
         self.assertEqual((answer["sound"], found), (False, 1))
-        exported = self.export()
+        done = self.sender.run("store", "export", str(self.file), "--json")
+        self.assertEqual(done.returncode, 1, "what is damaged is told when it can still be mended")
+        exported = json.loads(done.stdout)
+        self.assertEqual(len(exported["damage"]) + exported["damaged"], 1)
         self.sender.stop()
+        stopped = self.export_stopped(self.directory / "stopped")
+        self.assertEqual((stopped.returncode, json.loads(stopped.stdout)["damaged"]), (1, 1))
         done = self.import_(self.file)
         taken = json.loads(done.stdout)
         self.assertEqual(taken["imported"] + taken["damaged"] + exported["damaged"], 2)
         self.assertEqual(taken["imported"], 1)
+
+    def export_stopped(self, file: Path) -> subprocess.CompletedProcess[str]:
+        words = [str(self.sender.binary), "store", "export", str(file), "--config", str(self.sender.directory / "node.toml"), "--json"]
+        return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+
+    def test_a_node_that_was_stopped_leaves_as_it_is(self) -> None:
+        self.start()
+        self.send(self.sender, "ipn:2.42", 1_000, 2_000_000)
+        self.take(self.receiver, "ipn:2.42", 1_000, 2_000_000)
+        self.send(self.sender, "ipn:9.1", 0, 1, 100_000, 5_000_000)
+        done = self.export_stopped(self.file)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("stop the node that uses it first", done.stderr)
+        self.sender.stop()
+        done = self.export_stopped(self.file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answer = json.loads(done.stdout)
+        self.assertEqual((answer["node"], answer["bundles"], answer["damaged"]), ("ipn:1.0", 4, 0))
+        taken = self.import_(self.file)
+        self.assertEqual(json.loads(taken.stdout)["imported"], 4, taken.stderr)
+        self.heir.start()
+        self.assertEqual(self.heir.show("status")["store"]["bundles"], 4)
+
+    def test_exports_one_behind_the_other_are_none(self) -> None:
+        self.sender.start()
+        self.send(self.sender, "ipn:2.42", 1_000)
+        self.export()
+        once = self.file.read_bytes()
+        for more in [once, b"x", b"\n"]:
+            self.file.write_bytes(once + more)
+            done = self.import_(self.file)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertIn("octets follow its end", done.stderr)
 
     def test_a_running_node_is_checked_and_works_on(self) -> None:
         self.start()

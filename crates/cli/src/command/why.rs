@@ -90,7 +90,7 @@ fn sentences(cause: &Value, destination: &str) -> Vec<Sentence> {
     match text(cause, "cause") {
         "no_route" => one(
             Sentence::of(format!("no route leads to {destination}")).with_hint(format!(
-                "add one: dhow route add '{destination}' LINK (dhow links shows the links)"
+                "add one: dhow route add '{destination}' --via LINK (dhow links shows the links)"
             )),
         ),
         "no_neighbour" => one(Sentence::of("no neighbour has a session")
@@ -310,7 +310,7 @@ mod tests {
             json!({"destination": "ipn:9.1", "waiting": 0, "causes": [{"cause": "no_route"}]});
         assert_eq!(
             told(&nothing),
-            "ipn:9.1: nothing waiting\n- no route leads to ipn:9.1\n  add one: dhow route add 'ipn:9.1' LINK (dhow links shows the links)\n"
+            "ipn:9.1: nothing waiting\n- no route leads to ipn:9.1\n  add one: dhow route add 'ipn:9.1' --via LINK (dhow links shows the links)\n"
         );
     }
 }

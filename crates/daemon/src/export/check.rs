@@ -228,6 +228,10 @@ pub fn read(
                 if counts(&end) != counts(&found) {
                     return Err(nonsense("its end says another number of bundles"));
                 }
+                if frames.has_more()? {
+                    let what = "octets follow its end: exports are imported one after the other";
+                    return Err(nonsense(what));
+                }
                 progress(frames.at());
                 return Ok((head.clone(), end));
             }

@@ -158,6 +158,18 @@ impl<R: Read> Frames<R> {
         Ok((kind, &self.octets))
     }
 
+    /// Whether anything follows.
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    pub fn has_more(&mut self) -> Result<bool, ExportError> {
+        match self.from.read_exact(&mut [0]) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(ExportError::Unreadable(error)),
+        }
+    }
+
     fn read(&mut self, octets: &mut [u8]) -> Result<(), ExportError> {
         match self.from.read_exact(octets) {
             Ok(()) => {

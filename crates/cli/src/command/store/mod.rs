@@ -1,7 +1,9 @@
 //! `dhow store`: the store of a node as a file, and whether it is sound.
 
+mod export;
+
 use std::fs::{self, File};
-use std::io::{self, BufReader, IsTerminal as _, Read, Seek as _, Write};
+use std::io::{self, BufReader, Read, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -30,7 +32,7 @@ const VERIFIED_AT_ONCE: usize = 256;
 /// Check a store, or copy its bundles out of a node and into another
 #[derive(Debug, Subcommand)]
 pub enum Store {
-    Export(Export),
+    Export(export::Export),
     Import(Import),
     Check(Check),
     Compact(Compact),
@@ -55,98 +57,6 @@ impl Store {
 /// Ends what is under way: nobody reads it.
 fn interrupted() -> Failure {
     Failure::refused("interrupted")
-}
-
-/// Copy all bundles of a running node into a file
-///
-/// The node works on meanwhile. A bundle that it holds from the beginning to the end is in the file, one that comes meanwhile may be, and one that goes is not; damaged bundles are not. The file appears when it is whole. It has everything that the bundles carry, so nobody else may read it.
-#[derive(Args, Debug)]
-pub struct Export {
-    /// The file, which must not exist; - for stdout
-    file: PathBuf,
-}
-
-impl Export {
-    fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        let admin = Admin::of(common.node.as_ref())?;
-        let progress = Progress::octets(None, "exporting");
-        if self.file == Path::new("-") {
-            if io::stdout().is_terminal() {
-                return Err(Failure::usage("an export is nothing to read at a terminal")
-                    .with_hint("name a file, or lead stdout to another program"));
-            }
-            let mut stdout = io::stdout().lock();
-            admin.stream(&Method::POST, "/v1/store/export", |octets| {
-                stdout
-                    .write_all(octets)
-                    .map_err(|error| Failure::output(&error))?;
-                count(&progress, octets)
-            })?;
-            stdout.flush().map_err(|error| Failure::output(&error))?;
-            return Ok(Ending::Done);
-        }
-        let unwritten = |error: io::Error| {
-            let what = format!("cannot write {}: {error}", self.file.display());
-            Failure::refused(what)
-        };
-        if self.file.exists() {
-            let what = format!("{} exists", self.file.display());
-            return Err(
-                Failure::refused(what).with_hint("no export is overwritten: name another file")
-            );
-        }
-        let directory = self.file.parent().filter(|it| !it.as_os_str().is_empty());
-        let directory = directory.unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(directory).map_err(unwritten)?;
-        admin.stream(&Method::POST, "/v1/store/export", |octets| {
-            file.write_all(octets).map_err(unwritten)?;
-            count(&progress, octets)
-        })?;
-        file.as_file().sync_all().map_err(unwritten)?;
-        // What a node that ended meanwhile, or a disk that lies, has left of it is found now and not when it is needed.
-        let written = file.reopen().map_err(unwritten)?;
-        let (head, end) = check::read(BufReader::new(written), &mut Nobody, &mut |_| {})
-            .map_err(|error| Failure::refused(format!("the export is not whole: {error}")))?;
-        file.persist_noclobber(&self.file)
-            .map_err(|error| unwritten(error.error))?;
-        File::open(directory)
-            .and_then(|it| it.sync_all())
-            .map_err(unwritten)?;
-        tell(common, &self.file, &head, &end)
-    }
-}
-
-fn count(progress: &Progress, octets: &[u8]) -> Result<(), Failure> {
-    progress.advance(u64::try_from(octets.len()).unwrap_or(0));
-    match interrupt::is_requested() {
-        true => Err(interrupted()),
-        false => Ok(()),
-    }
-}
-
-fn tell(common: &Common, file: &Path, head: &Head, end: &End) -> Result<Ending, Failure> {
-    match common.form() {
-        Form::Json => output::json(&json!({
-            "file": file.display().to_string(),
-            "node": head.node,
-            "bundles": end.bundles,
-            "octets": end.octets,
-            "gone": end.gone,
-            "damaged": end.damaged,
-        }))?,
-        Form::Text => {
-            output::talk(&format!(
-                "{} has {} bundles of {} octets",
-                file.display(),
-                end.bundles,
-                end.octets
-            ));
-            if end.damaged > 0 {
-                output::talk(&format!("{} damaged bundles are not in it", end.damaged));
-            }
-        }
-    }
-    Ok(Ending::Done)
 }
 
 /// Put the bundles of an export into the store of a node that does not run
@@ -263,6 +173,25 @@ impl<R: Read> Read for Interruptible<R> {
     }
 }
 
+fn there_is_a_store(file: &NodeFile) -> Result<(), Failure> {
+    let path = &file.store.path;
+    match path.join("log").exists() {
+        true => Ok(()),
+        false => {
+            let what = format!("there is no store in {}", path.display());
+            Err(Failure::refused(what).with_hint("[store] path of the configuration names it"))
+        }
+    }
+}
+
+fn count(progress: &Progress, octets: &[u8]) -> Result<(), Failure> {
+    progress.advance(u64::try_from(octets.len()).unwrap_or(0));
+    match interrupt::is_requested() {
+        true => Err(interrupted()),
+        false => Ok(()),
+    }
+}
+
 fn open(file: &NodeFile) -> Result<(Opened, Recovered), Failure> {
     open_store(file).map_err(|error| {
         let hint = match &error {
@@ -293,10 +222,7 @@ impl Compact {
     fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let file = NodeFile::load(&self.config).map_err(super::node::unread)?;
         let path = &file.store.path;
-        if !path.join("log").exists() {
-            let what = format!("there is no store in {}", path.display());
-            return Err(Failure::refused(what));
-        }
+        there_is_a_store(&file)?;
         let system = |error: io::Error| Failure::refused(format!("cannot compact: {error}"));
         let before = disk_octets(path).map_err(system)?;
         let (old, recovered) = open(&file)?;
@@ -505,13 +431,7 @@ impl Check {
 
     fn check_file(config: &Path, common: &Common) -> Result<Ending, Failure> {
         let file = NodeFile::load(config).map_err(super::node::unread)?;
-        let log = file.store.path.join("log");
-        if !log.exists() {
-            let what = format!("there is no store in {}", file.store.path.display());
-            return Err(
-                Failure::refused(what).with_hint("[store] path of the configuration names it")
-            );
-        }
+        there_is_a_store(&file)?;
         let (mut store, recovered) = open(&file)?;
         let mut damage: Vec<_> = recovered
             .loss
