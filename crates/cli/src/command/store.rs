@@ -59,7 +59,7 @@ fn interrupted() -> Failure {
 
 /// Copy all bundles of a running node into a file
 ///
-/// The node works on meanwhile. A bundle that it holds from the beginning to the end is in the file, one that comes meanwhile may be, and one that goes is not; damaged bundles are not. The file appears when it is whole. It has everything that the bundles carry, so nobody else may read it.
+/// The node keeps working. The file has every bundle that the node holds throughout the export; bundles that arrive meanwhile may be in it, those that leave and damaged ones are not. The file appears when it is whole. It contains the payloads, so only its owner can read it.
 #[derive(Args, Debug)]
 pub struct Export {
     /// The file, which must not exist; - for stdout
@@ -72,8 +72,10 @@ impl Export {
         let progress = Progress::octets(None, "exporting");
         if self.file == Path::new("-") {
             if io::stdout().is_terminal() {
-                return Err(Failure::usage("an export is nothing to read at a terminal")
-                    .with_hint("name a file, or lead stdout to another program"));
+                return Err(
+                    Failure::usage("an export is binary and is not written to a terminal")
+                        .with_hint("name a file, or lead stdout to another program"),
+                );
             }
             let mut stdout = io::stdout().lock();
             admin.stream(&Method::POST, "/v1/store/export", |octets| {
@@ -279,9 +281,9 @@ fn open(file: &NodeFile) -> Result<(Opened, Recovered), Failure> {
     })
 }
 
-/// Give the disk back what the store of a node that does not run does not need
+/// Free the disk space that the store of a stopped node does not need
 ///
-/// A log keeps the room that it once had, for bundles to come. This writes a new one with what is held, beside the old one, whose place it takes once it is whole; so there must be room for both. A damaged store is refused.
+/// A log never shrinks by itself. This writes a new log with the stored bundles beside the old one and replaces the old one once the new one is whole; so there must be room for both. A damaged store is refused.
 #[derive(Args, Debug)]
 pub struct Compact {
     /// The configuration of the node whose store it is
@@ -406,7 +408,7 @@ fn copy(
 
 /// Read all of a store, and compare it with its checksums
 ///
-/// With --config it is that of a node that does not run: damaged bundles are listed with their place in the log and the reason. What a crash left torn at the end of the log is no damage: it was never acknowledged. Without, it is that of a running node, which gives all its bundles: each is compared with the checksums that it carries itself, and listed with the reason. Exit code 1 if any is damaged.
+/// With --config it is that of a node that does not run: damaged bundles are listed with their place in the log and the reason. What a crash left torn at the end of the log is no damage: it was never acknowledged. Without it, a running node gives all its bundles: each is compared with the checksums that it carries itself, and damaged ones are listed with the reason. Exit code 1 if any is damaged.
 #[derive(Args, Debug)]
 pub struct Check {
     /// The configuration of a node that does not run, whose store it is
