@@ -196,7 +196,7 @@ class Recording(Workplace):
         self.assertEqual(self.receiver.stop(), 0)
         self.assertLessEqual((self.directory / "short.rec").stat().st_size, 5_000)
         self.same(self.directory / "short.rec", "limit")
-        self.assertIn("the recording has its size", self.receiver.last_words(1000))
+        self.assertIn("the recording has reached its size limit", self.receiver.last_words(1000))
 
     def test_no_recording_is_overwritten(self) -> None:
         file = self.directory / "there.rec"

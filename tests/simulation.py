@@ -231,7 +231,7 @@ class Simulation(unittest.TestCase):
         words = ["labs/line.toml", "--set", "line.count=2", "--set", "traffic.to=n2", "--set", "traffic.count=20", "--json"]
         done = self.run_to_end(*words, "--pcap", str(file), "--pcap-octets", "100kB")
         self.assertEqual((done.returncode, json.loads(done.stdout)["delivered"]), (0, 20))
-        self.assertIn("has its size: what passed after", done.stderr)
+        self.assertIn("is full: packets after", done.stderr)
         self.assertTrue(40_000 < file.stat().st_size < 101_000, file.stat().st_size)
 
     def test_an_interrupted_run_leaves_the_report_of_what_ran(self) -> None:

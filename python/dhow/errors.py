@@ -4,7 +4,7 @@ HINT_NOBODY = (
     "start a node with `dhow node run --config node.toml`, or name the socket of a running one: "
     "dhow.connect('beta/dhow.sock'), or DHOW_NODE")
 HINT_DENIED = (
-    "your user may not open the node's socket: `ls -l` of it shows whose it is; become a member of its group "
+    "your user may not open the node's socket: `ls -l` shows its group; join that group "
     "(`sudo usermod -aG GROUP USER`, then log in again)")
 HINT_SILENT = "the node is overloaded or stopped, or another program listens at this address"
 

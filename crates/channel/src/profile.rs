@@ -20,7 +20,7 @@ pub enum ProfileError {
     MoreThanAll(u32),
     /// Bursts that leave nothing between them.
     #[error(
-        "a loss of {per_billion} of a billion packets takes longer bursts than of {mean_packets}"
+        "a loss of {per_billion} in a billion packets needs bursts of more than {mean_packets} packets"
     )]
     TooOften {
         /// Packets lost, of a billion.

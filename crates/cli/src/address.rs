@@ -16,7 +16,7 @@ const SOCKET_NAME: &str = "dhow.sock";
 pub const HINT: &str = "start a node with `dhow node run --config node.toml`, or name the socket of a running one with --node SOCKET or DHOW_NODE";
 
 /// Told where a node is there and the user may not open its socket.
-pub const DENIED_HINT: &str = "your user may not open the node's socket: `ls -l` of it shows whose it is; become a member of its group (`sudo usermod -aG GROUP USER`, then log in again), or use sudo (for operators it is [admin] group or read_group of the node file that lets others in)";
+pub const DENIED_HINT: &str = "your user may not open the node's socket: `ls -l` shows its group; join that group (`sudo usermod -aG GROUP USER`, then log in again), or use sudo; [admin] group and read_group of the node file admit operators";
 
 /// The hint for a failure to open a node's socket.
 pub fn hint_of(error: &std::io::Error) -> &'static str {

@@ -15,7 +15,7 @@ use crate::address::hint_of;
 use crate::failure::Failure;
 
 /// Told with every failure of a node to answer.
-pub const SILENT_HINT: &str = "a process holds the node's socket and does not answer: it may be stopped, or have more to do than it can; its log tells, and a node that is ended and started again has what it had stored";
+pub const SILENT_HINT: &str = "a process has the node's socket open and does not answer: it may be stopped or overloaded; see its log, or restart it: stored bundles are kept";
 
 /// A healthy node greets within this time, also where a command's timeout is shorter.
 const GREETING_MIN: Duration = Duration::from_secs(1);

@@ -95,7 +95,7 @@ pub enum Command {
     Store(command::store::Store),
     /// List links and sessions
     Links(command::links::Links),
-    /// Take a link up or down, add one to a running node or delete it
+    /// Bring a link up or take it down, add one to a running node or delete it
     #[command(subcommand)]
     Link(command::links::Link),
     /// List routes

@@ -52,10 +52,10 @@ pub struct Measured {
         conflicts_with_all = ["oml_samples", "oml_interval"]
     )]
     oml_config: Option<PathBuf>,
-    /// Number of samples in a row [default: 1]
+    /// Number of samples that make one row [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = parse_samples, conflicts_with = "oml_interval")]
     oml_samples: Option<u64>,
-    /// Seconds whose samples make a row
+    /// Seconds of samples that make one row
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
     oml_interval: Option<Duration>,
     /// A file with the token that the collector asks for

@@ -138,7 +138,7 @@ pub fn lost(loss: &Loss) {
         tracing::error!(
             found = end.found,
             expected = end.expected,
-            "the store's log ends before it is known to have reached"
+            "the store's log is shorter than it is known to have been"
         );
     }
     let bundles = loss.bundles;

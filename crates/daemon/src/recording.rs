@@ -145,7 +145,7 @@ impl Recording {
         let is_full = whole.saturating_add(amount(end.len())) > self.order.limit_octets;
         if is_full {
             let path = self.order.path.display();
-            tracing::warn!(%path, limit = self.order.limit_octets, "the recording has its size and ends here");
+            tracing::warn!(%path, limit = self.order.limit_octets, "the recording has reached its size limit and ends here");
             self.batch = end;
         }
         self.octets = whole;

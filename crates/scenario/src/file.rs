@@ -208,7 +208,7 @@ fn read_contacts(document: &Document<'_>, network: &mut Network) -> Result<(), F
         }
         let every = entries.duration_if_set("every");
         if every.is_some_and(|every| every < length) {
-            let what = "a contact lasts longer than it is until the next";
+            let what = "a contact lasts longer than the time until the next";
             return Err(document.fault(entries.line_of("every"), what));
         }
         let contact = Contact {
@@ -290,7 +290,7 @@ fn read_faults(document: &Document<'_>) -> Result<Faults, FileError> {
     let entries = document.one("faults")?;
     let often = |key: &'static str| match entries.duration_if_set(key) {
         Some(time) if time.is_zero() => {
-            let what = format!("'{key}' is more than nothing");
+            let what = format!("'{key}' must be more than 0");
             Err(document.fault(entries.line_of(key), what))
         }
         time => Ok(time),

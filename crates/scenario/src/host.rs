@@ -105,7 +105,7 @@ pub(crate) fn read_host(document: &Document<'_>, entries: &Entries) -> Result<Ho
         return Err(document.fault(entries.line_of("memory"), what));
     }
     if entries.size("disk_rate") == Some(0) {
-        let what = "'disk_rate' is more than nothing";
+        let what = "'disk_rate' must be more than 0";
         return Err(document.fault(entries.line_of("disk_rate"), what));
     }
     let settings = entries.list("settings").to_vec();
@@ -165,12 +165,12 @@ pub(crate) fn read_wire(document: &Document<'_>, entries: &Entries) -> Result<Wi
             .map_err(|error| document.fault(entries.line_of(key), format!("'{key}': {error}")))
     };
     if entries.size("queue") == Some(0) {
-        let what = "'queue' is more than nothing";
+        let what = "'queue' must be more than 0";
         return Err(document.fault(entries.line_of("queue"), what));
     }
     let reorder_by = entries.duration("reorder_by");
     if reorder_by.is_zero() {
-        let what = "'reorder_by' is more than nothing";
+        let what = "'reorder_by' must be more than 0";
         return Err(document.fault(entries.line_of("reorder_by"), what));
     }
     Ok(Wire {

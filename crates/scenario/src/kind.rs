@@ -391,7 +391,7 @@ fn read_loss(document: &Document<'_>, entries: &Entries) -> Result<Loss, FileErr
     Loss::bursts(per_billion, burst).map_err(|_| {
         let percent = per_billion / (BILLION / 100);
         let what = format!("{percent}% of packets cannot be lost in bursts of {burst}");
-        wrong(what).with_hint("longer bursts lose as many")
+        wrong(what).with_hint("give longer bursts, or a smaller loss")
     })
 }
 

@@ -40,13 +40,13 @@ pub struct Channel {
     /// Rate of each direction: 24Mbit, 1Gbit; octets of IP packets are counted
     #[arg(long, value_parser = parse_rate, required_unless_present = "rate_trace")]
     rate: Option<u64>,
-    /// Moments at which 1504 octets may leave, each direction: milliseconds, a line each, as mahimahi has them; after the last it begins anew
+    /// File of times at which 1504 octets may leave, for each direction: one a line, in milliseconds, as in mahimahi; repeated after the last
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     rate_trace: Option<PathBuf>,
     /// Time that a packet is on its way, each direction
     #[arg(long, value_parser = parse_duration, default_value = "0ms")]
     delay: Duration,
-    /// Time by which a packet may arrive later than by the delay; packets keep their order
+    /// Longest random time added to the delay; packets keep their order
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0ms")]
     jitter: Duration,
     /// Fraction of packets that are lost: 0.01
@@ -61,7 +61,7 @@ pub struct Channel {
     /// Fraction of packets that are delayed, each by itself, so that later ones overtake them: 0.01
     #[arg(long, value_name = "PART", value_parser = parse_part, default_value = "0")]
     reorder: Part,
-    /// Time by which they are delayed, beside delay and jitter
+    /// Time added to the delay and jitter of such packets
     #[arg(long, value_name = "TIME", value_parser = parse_hold_up, default_value = "10ms", requires = "reorder")]
     reorder_by: Duration,
     /// Octets that may wait at each end [default: what the rate moves in two delays, at least 256 KiB]
@@ -129,7 +129,8 @@ impl Channel {
             None => Rate::from_octets_per_s(self.rate.unwrap_or(0)).map_err(wrong)?,
         };
         let loss = Loss::bursts(self.loss.per_billion(), self.loss_burst);
-        let loss = loss.map_err(|error| wrong(error).with_hint("longer bursts lose as many"))?;
+        let loss =
+            loss.map_err(|error| wrong(error).with_hint("give longer bursts, or a smaller loss"))?;
         let profile = Profile::new(rate, self.delay)
             .with_jitter(self.jitter)
             .with_loss(loss)
@@ -233,7 +234,7 @@ fn parse_part(text: &str) -> Result<Part, String> {
 /// A time of something at least: what is held up by nothing is overtaken by nothing.
 fn parse_hold_up(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
-        Duration::ZERO => Err("what is held up takes longer than nothing, such as 10ms".to_owned()),
+        Duration::ZERO => Err("reordered packets need a time above 0, such as 10ms".to_owned()),
         time => Ok(time),
     }
 }

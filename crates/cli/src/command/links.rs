@@ -104,7 +104,7 @@ impl Links {
     }
 }
 
-/// Take a link up or down, add one to a running node or delete it
+/// Bring a link up or take it down, add one to a running node or delete it
 #[derive(Debug, Subcommand)]
 pub enum Link {
     /// Dial the neighbour and keep the link up
@@ -123,7 +123,7 @@ pub enum Link {
         name: String,
         /// The neighbour's address: host, or host:port; a link of protocol "bibe" has none
         address: Option<String>,
-        /// The link of which it gets the protocol and all settings that are not said here; it may be one with enabled = false
+        /// The link from which it takes the protocol and all settings not given here; that link may have enabled = false
         #[arg(long, value_name = "LINK")]
         like: Option<String>,
         /// The only neighbour allowed there; UDP, LTP, STCP, MTCP and BIBE need it
@@ -136,7 +136,7 @@ pub enum Link {
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
-    /// Delete a link: its sessions end in order, and its bundles wait for another way
+    /// Delete a link: its sessions end cleanly, and its bundles wait for another way
     Del {
         /// The link, as `dhow links` shows it
         name: String,

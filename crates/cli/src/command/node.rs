@@ -123,7 +123,7 @@ pub struct Config {
     /// The configuration
     #[arg(value_name = "FILE", default_value = FILE_NAME)]
     config: PathBuf,
-    /// Show instead what a running node's own configuration says and the node has not taken up, and what was changed at run time
+    /// Show instead how a running node differs from its configuration file: changes in the file that it has not taken up, and changes made at run time
     #[arg(long, conflicts_with = "config")]
     diff: bool,
 }
@@ -163,7 +163,7 @@ pub fn unread(error: FileError) -> Failure {
 
 /// Run a node in the foreground
 ///
-/// The first line on stdout says that the node is ready, as JSON; nothing follows it. SIGTERM and Ctrl-C end the node in order: they finish transfers in progress for at most 5 s; so does the loss of its terminal. SIGHUP has it read its configuration again, as `dhow reload` does.
+/// The first line on stdout says that the node is ready, as JSON; nothing follows it. SIGTERM, Ctrl-C and the loss of its terminal end the node cleanly: transfers in progress have up to 5 s to finish. SIGHUP has it read its configuration again, as `dhow reload` does.
 #[derive(Args, Debug)]
 pub struct Run {
     /// The configuration

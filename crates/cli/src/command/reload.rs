@@ -197,7 +197,7 @@ pub enum Listen {
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
     },
-    /// Accept neighbours no more at an address; sessions that began there end in order
+    /// Stop accepting neighbours at an address; sessions that began there end cleanly
     Del {
         /// The address, as the configuration has it or as it was added
         address: String,
@@ -258,7 +258,7 @@ pub enum Contact {
         /// Its rate, written in bits: 1Mbit
         #[arg(long)]
         rate: String,
-        /// The time that a signal takes from the one node to the other
+        /// The one-way light time between them [default: 0s]
         #[arg(long)]
         light_time: Option<String>,
     },

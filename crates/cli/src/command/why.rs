@@ -11,7 +11,7 @@ use crate::quantity;
 
 /// Explain why a bundle waits, or the bundles for an endpoint
 ///
-/// Says each cause with what would change it: no route; each next hop with its link, its last error, the next attempt and the next planned contact; a neighbour that refused it; a rest; fragments that are missing; an application that does not take it. An endpoint may be asked about before anything is sent to it.
+/// Says each cause with what would change it: no route; each next hop with its link, its last error, the next attempt and the next planned contact; a neighbour that refused it; a pause before the next attempt; fragments that are missing; an application that does not take it. An endpoint may be asked about before anything is sent to it.
 #[derive(Args, Debug)]
 pub struct Why {
     /// A bundle, as `dhow bundles --each` shows it, or an endpoint ID
@@ -118,7 +118,7 @@ fn sentences(cause: &Value, destination: &str) -> Vec<Sentence> {
             to => format!("it is being sent to {to}, which has not acknowledged it"),
         })),
         "resting" => one(Sentence::of(format!(
-            "it rests, and is tried again in {}",
+            "it waits for its next attempt, in {}",
             span(cause, "retry_in_ms")
         ))),
         "refused" => one(refused(cause)),

@@ -15,7 +15,7 @@ const DIALECT: Key = key(
     Kind::Choice(BibeDialect::NAMES),
     Absent::Means("\"draft\" with protocol = \"bibe\""),
     "\"draft\"",
-    "In bundles, the codes that the peer's program uses: those of draft-ietf-dtn-bibect-03, or of ION, DTNME or uD3TN (docs/bibe.md).",
+    "With BIBE, the codes that the peer's program uses: those of draft-ietf-dtn-bibect-03, or of ION, DTNME or uD3TN (docs/bibe.md).",
 );
 
 /// Whether bundles stay until the peer has them.
@@ -24,7 +24,7 @@ const CUSTODY: Key = key(
     Kind::Boolean,
     Absent::Means("false with protocol = \"bibe\""),
     "true",
-    "In bundles, whether each stays here until a custody signal of the peer says that it has it, and leaves again where none comes in time ([custody] retry).",
+    "With BIBE, whether each bundle stays here until a custody signal of the peer covers it, and is sent again if none comes in time ([custody] retry).",
 );
 
 /// The time to the peer.
@@ -33,7 +33,7 @@ const LATENCY: Key = key(
     Kind::Duration,
     Absent::Means("0s with protocol = \"bibe\""),
     "\"4s\"",
-    "In bundles, the time that one takes to the peer: custody signals are waited for longer by twice that, and sent earlier.",
+    "With BIBE, the time that a bundle takes to the peer: custody signals are awaited for twice that longer, and sent earlier.",
 );
 
 /// The time that signals wait.
@@ -42,7 +42,7 @@ const SIGNAL_DELAY: Key = key(
     Kind::Duration,
     Absent::Means("15s with protocol = \"bibe\""),
     "\"15s\"",
-    "In bundles, how long a custody signal to the peer waits for other bundles to tell of, if the peer does not want it sooner.",
+    "With BIBE, the time for which a custody signal to the peer waits to cover more bundles, unless the peer wants it sooner.",
 );
 
 /// The policy of a link.

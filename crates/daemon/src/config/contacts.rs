@@ -205,13 +205,13 @@ impl Found {
                 };
                 (
                     format!("the contact from {from} to {to} overlaps that of {at}"),
-                    "two contacts of one direction follow each other; where one takes the place of the other, leave one out",
+                    "contacts of one direction must not overlap; if one replaces the other, leave the other out",
                 )
             }
             Err(error) => {
                 let hint = match &error {
                     ContactError::Itself => "'from' and 'to' are two nodes",
-                    ContactError::Reversed => "the end is behind the beginning",
+                    ContactError::Reversed => "'end' must be after 'start'",
                     ContactError::Rate(_) => {
                         "a rate is octets a second: in a node file rate = \"1Mbit\""
                     }

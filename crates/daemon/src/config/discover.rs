@@ -77,14 +77,14 @@ pub(super) const SECTION: Section = Section {
             "neighbours",
             Kind::Integer(1, 1024),
             "256",
-            "Neighbours that are known at a time, at most. One address tells of 16 of them at most, and of 4 new ones in a second; 32 become known in a second.",
+            "Neighbours known at a time, at most. One address may announce 16 of them, and 4 new ones a second; all addresses together, 32 new ones a second.",
         ),
         key(
             "like",
             Kind::Text,
             Absent::Means("a link with the defaults, and protocol \"auto\""),
             "\"gamma\"",
-            "Name of the [[link]] of which links to neighbours that are found have all but name, address and 'peer', which is the node that was announced. It may be one that is not 'enabled'.",
+            "Name of the [[link]] whose settings links to found neighbours have, except name, address and 'peer' (the announced node). That link may have enabled = false.",
         ),
     ]],
 };

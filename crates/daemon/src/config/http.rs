@@ -9,7 +9,7 @@ use crate::http::scope::{Scope, Token};
 pub(super) const HTTP: Section = Section {
     name: "http",
     occurs: Occurs::Once,
-    meaning: "HTTP for applications (docs/http.md), for whoever shows the secret of a [[token]].",
+    meaning: "HTTP for applications (docs/http.md), for clients that send the secret of a [[token]].",
     groups: &[&[LISTEN]],
 };
 
@@ -25,7 +25,7 @@ const LISTEN: Key = key(
 pub(super) const TOKEN: Section = Section {
     name: "token",
     occurs: Occurs::Many,
-    meaning: "Somebody who may use [http].",
+    meaning: "A client that may use [http].",
     groups: &[&[
         required(
             "secret",

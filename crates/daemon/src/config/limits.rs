@@ -9,7 +9,7 @@ pub(super) const ACCEPT_RATE: Key = key(
     Kind::Rate,
     Absent::Means("no limit"),
     "\"10Mbit\"",
-    "Octets of bundles that are taken from a neighbour a second, written in bits, over all its sessions; it may have a second's ahead. What is above is refused for lack of resources, and comes again later; where nothing can be refused (UDP, STCP, MTCP) it is lost.",
+    "Octets of bundles that are taken from a neighbour a second, written in bits, over all its sessions; a burst of one second's octets is allowed. Bundles above it are refused for lack of resources, and come again later; where nothing can be refused (UDP, STCP, MTCP) it is lost.",
 );
 
 pub(super) const ACCEPT_BUNDLES: Key = key(

@@ -98,7 +98,7 @@ const DROP: Key = with_default(
 pub(super) const ROUTING: Section = Section {
     name: "routing",
     occurs: Occurs::Many,
-    meaning: "Router, which decides which neighbours get bundles. Of these patterns the most specific one of a destination counts, and not those of [[route]]; without one, routes do.",
+    meaning: "Router, which decides which neighbours get bundles. The section with the most specific pattern that matches a destination decides; if none matches, [[route]] does.",
     groups: &[&[
         required(
             "to",

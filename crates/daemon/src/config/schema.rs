@@ -85,13 +85,13 @@ const POLICY: &[Key] = &[
         "answer_timeout",
         Kind::Duration,
         "\"10s\"",
-        "A session that is not set up this long after its connection is given up, and one that ends and says nothing for so long too; whole seconds from 1s. RFC 9174 4.1 asks for at most 60s, but a link whose round trip is longer needs several of its round trips here, in 'connect_timeout' and in 'keepalive', at both ends.",
+        "Time within which a session must be set up after its connection, and longest silence of one that is ending; then it is given up. Whole seconds from 1s. RFC 9174 4.1 asks for at most 60s, but a link whose round trip is longer needs several of its round trips here, in 'connect_timeout' and in 'keepalive', at both ends.",
     ),
     with_default(
         "transfer_timeout",
         Kind::Duration,
         "\"5min\"",
-        "A session whose peer has begun a bundle of which nothing more comes for this long is ended, so that others have its room, whole seconds; what came of it is kept where 'resume' is. 0 for never.",
+        "A session is ended, to free its room, when nothing more of a begun bundle arrives for this long, in whole seconds; the part that arrived is kept if 'resume' is true. 0 for never.",
     ),
     with_default(
         "tls",
@@ -130,7 +130,7 @@ const POLICY: &[Key] = &[
         Kind::Size,
         Absent::Means("a 16th of [node] memory, from 4MiB to 128MiB"),
         "\"128MiB\"",
-        "Octets sent and not yet acknowledged, at most, per session. Their number follows what the peer acknowledges: 10ms of it and twice the delay of an acknowledgment.",
+        "Octets sent and not yet acknowledged, at most, per session. Within this limit, as many as the peer acknowledges in 10ms and six times the delay of an acknowledgment.",
     ),
     with_default(
         "window_bundles",
@@ -154,19 +154,19 @@ const POLICY: &[Key] = &[
         "strip_checksum",
         Kind::Boolean,
         "false",
-        "Send payload blocks without their checksum, also of bundles that only pass, for peers that refuse those with one (DTNME); the primary block keeps its own. Nobody beyond can then tell whether a payload is as it was made.",
+        "Send payload blocks without their checksum, also of bundles that only pass, for peers that refuse those with one (DTNME); the primary block keeps its own. Nodes beyond the peer cannot then detect an altered payload.",
     ),
     with_default(
         "acknowledge",
         Kind::Choice(&["here", "next-hop"]),
         "\"here\"",
-        "Time at which a bundle is acknowledged to the peer: when it is durable here, or, where it is sent on while it comes in, when the next hop has it too.",
+        "Time at which a bundle is acknowledged to the peer: \"here\", once it is durable here; \"next-hop\", once the next hop has it too, if it is forwarded while it arrives.",
     ),
     with_default(
         "order",
         Kind::Choice(&["arrival", "expiry"]),
         "\"arrival\"",
-        "The waiting bundle that leaves first: the one that came first, while sources take turns, or the one that expires first.",
+        "The waiting bundle that leaves first: \"arrival\", the one that came first, while sources take turns; \"expiry\", the one that expires first.",
     ),
     with_default(
         "accept_relayed",
@@ -201,7 +201,7 @@ const HIGHEST_PRIORITY: Key = key(
     Kind::Text,
     Absent::Means("any priority"),
     "\"normal\"",
-    "Greatest priority (docs/priority.md): bulk, normal, or expedited:ORDINAL. A neighbour's bundle that says more has this one here; an application that asks for more is refused.",
+    "Greatest priority (docs/priority.md): bulk, normal, or expedited:ORDINAL. A neighbour's bundle of a higher priority is lowered to it here; an application that asks for a higher one is refused.",
 );
 
 /// Every section in the order in which a commented file shows them.
@@ -322,7 +322,7 @@ pub const SECTIONS: &[Section] = &[
                 Kind::Size,
                 Absent::Means("a 16th of [node] memory, from 512KiB to 128MiB"),
                 "\"128MiB\"",
-                "Octets that may wait for the disk, at most; beyond it sockets are not read. Of applications no more wait than the disk writes in 10ms and four flushes.",
+                "Octets that may wait for the disk, at most; beyond it sockets are not read. Octets from applications are limited further, to what the disk writes in 10ms and four flushes.",
             ),
             key(
                 "memory",
@@ -422,7 +422,7 @@ pub const SECTIONS: &[Section] = &[
                     "connections_per_address",
                     Kind::Integer(1, 1024),
                     "64",
-                    "Connections taken from one address at a time, of IPv6 from one network of 64 bits, at most: a further one takes the place of one of them that is not a session yet, or is closed. Neighbours behind one translated address share them.",
+                    "Connections from one address (IPv6: one /64 network) at a time, at most: a further one replaces one that is not a session yet, or is closed. Neighbours behind one NAT address share them.",
                 ),
             ],
             POLICY,
@@ -444,7 +444,7 @@ pub const SECTIONS: &[Section] = &[
                     "protocol",
                     Kind::Choice(Protocol::NAMES),
                     "\"tcpcl\"",
-                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it. \"udp\" sends datagrams (RFC 7122, docs/udpcl.md): nothing is acknowledged, and bundles may be lost. \"ltp\" sends blocks of the Licklider Transmission Protocol over UDP (RFC 5326, docs/ltp.md), which are acknowledged and sent again where they are lost. Nothing is acknowledged either with \"stcp\", STCP as ION, HDTN and DTNME have it, \"stcp-draft\", its draft's form, \"mtcp\", and \"encapsulation\", packets of CCSDS 133.1-B-3, which send bundles one after the other over TCP (docs/stcp.md) and take none. \"bibe\" needs no address: bundles leave in others, which take their own way to the 'peer' (draft-ietf-dtn-bibect-03, docs/bibe.md).",
+                    "The convergence layer: \"tcpcl\" is TCPCLv4 (RFC 9174), \"tcpcl3\" is TCPCLv3 (RFC 7242), which has no TLS, and \"auto\" begins with version 4 and takes 3 where the neighbour does not speak it. \"udp\" sends datagrams (RFC 7122, docs/udpcl.md): nothing is acknowledged, and bundles may be lost. \"ltp\" sends blocks of the Licklider Transmission Protocol over UDP (RFC 5326, docs/ltp.md), which are acknowledged and sent again where they are lost. \"stcp\" (STCP of ION, HDTN and DTNME), \"stcp-draft\" (STCP of its draft), \"mtcp\" and \"encapsulation\" (CCSDS 133.1-B-3) send bundles one after the other over TCP (docs/stcp.md): nothing is acknowledged, and none are received. \"bibe\" needs no address: bundles leave in others, which take their own way to the 'peer' (draft-ietf-dtn-bibect-03, docs/bibe.md).",
                 ),
                 key(
                     "address",
@@ -474,7 +474,7 @@ pub const SECTIONS: &[Section] = &[
                         "\"forget\" over UDP, STCP and MTCP, and over LTP where not all is red",
                     ),
                     "\"forget\"",
-                    "Fate of a bundle that has left where nobody acknowledges, over UDP, STCP, MTCP and LTP with green data: it is removed, or held until it expires: it then leaves by another link that comes up, and over this one once more after a restart.",
+                    "Fate of a bundle sent without acknowledgment (UDP, STCP, MTCP, and LTP with green data): \"forget\" removes it; \"keep\" holds it until it expires, sends it over another link that comes up, and over this one once more after a restart.",
                 ),
                 with_default(
                     "enabled",
@@ -486,7 +486,7 @@ pub const SECTIONS: &[Section] = &[
                     "dial",
                     Kind::Choice(&["always", "contacts"]),
                     "\"always\"",
-                    "When the link is dialled: whenever a session is missing, or only during contacts from this node to its 'peer' ([[contact]], [[contact_plan]]).",
+                    "When the link is dialled: \"always\", whenever a session is missing; \"contacts\", only during contacts from this node to its 'peer' ([[contact]], [[contact_plan]]).",
                 ),
                 with_default(
                     "sessions",
@@ -504,7 +504,7 @@ pub const SECTIONS: &[Section] = &[
                     "backoff_max",
                     Kind::Duration,
                     "\"1s\"",
-                    "Longest wait before connecting again, also beside attempts that nothing has answered and sessions whose path is lost: so much of a contact is lost at most when nothing tells of its beginning.",
+                    "Longest wait before connecting again, also while an attempt is unanswered or a session's path is lost. At most this much of a contact is lost if its beginning is not known.",
                 ),
                 with_default(
                     "connect_timeout",

@@ -347,7 +347,7 @@ async fn judge(
     let Some(done) = answered else {
         return Err(Refusal::new(
             StatusCode::NOT_FOUND,
-            "no such delivery is leased: its 60 s are over, or it was judged, or not read to its end",
+            "no such delivery is leased: its 60 s are over, it was confirmed or declined already, or it was not read to its end",
         )
         .with_hint("what was not confirmed comes again"));
     };

@@ -205,7 +205,9 @@ impl Keeper {
         let mut edits = self.edits.clone();
         edits.retain(|earlier| !earlier.is_undone_by(&edit, self.start));
         if edits.len() >= EDITS_BOUND {
-            let what = format!("{EDITS_BOUND} changes are not in the node file, no more are made");
+            let what = format!(
+                "{EDITS_BOUND} changes at run time are not in the node file: no more are accepted"
+            );
             return Err(Refusal::new(StatusCode::CONFLICT, what)
                 .with_hint("`dhow reload --save` writes them into it"));
         }

@@ -116,7 +116,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[[contact]]\nlink = \"east-west\"\nfor = \"2h\"\nevery = \"1h\"\n",
-            "s.toml:12: a contact lasts longer than it is until the next",
+            "s.toml:12: a contact lasts longer than the time until the next",
         ),
         (
             "[[traffic]]\nfrom = \"east\"\nto = \"west\"\nsize = \"15B\"\ncount = 1\n",
@@ -140,7 +140,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ),
         (
             "[[link]]\nbetween = [\"east\", \"west\"]\nname = \"wire\"\nrate = \"1Mbit\"\nloss = 0.9\nloss_burst = 3\n",
-            "s.toml:13: 90% of packets cannot be lost in bursts of 3; longer bursts lose as many",
+            "s.toml:13: 90% of packets cannot be lost in bursts of 3; give longer bursts, or a smaller loss",
         ),
         (
             "[[node]]\nname = \"far\"\nclock = \"none\"\n[[clock_step]]\nnode = \"far\"\nat = \"1h\"\nby = \"-1h\"\n",

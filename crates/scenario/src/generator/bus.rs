@@ -99,7 +99,7 @@ impl Timetable {
         }
         let every = entries.duration_if_set("every").unwrap_or(at);
         if every < at {
-            let what = format!("a tour takes {at:?}, longer than it is until the next");
+            let what = format!("a tour takes {at:?}, longer than the time until the next");
             return Err(wrong("every", what));
         }
         Ok(Self { calls, stay, every })

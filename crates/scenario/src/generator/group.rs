@@ -226,7 +226,7 @@ fn read_movers(
     };
     let speeds = entries.speeds("speed").unwrap_or((1, 1));
     if speeds.0 == 0 {
-        return Err(document.fault(entries.line_of("speed"), "'speed' is more than nothing"));
+        return Err(document.fault(entries.line_of("speed"), "'speed' must be more than 0"));
     }
     let pause = entries.durations("pause").unwrap_or_default();
     let count = usize::try_from(entries.count("count").unwrap_or(0)).unwrap_or(0);

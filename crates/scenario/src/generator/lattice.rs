@@ -161,7 +161,7 @@ fn read_contacts(document: &Document<'_>, entries: &Entries) -> Result<Option<Rh
         return Err(document.fault(entries.line_of("contact_for"), what));
     }
     if every < lengths.1 {
-        let what = "a contact lasts longer than it is until the next";
+        let what = "a contact lasts longer than the time until the next";
         return Err(document.fault(entries.line_of("contact_every"), what));
     }
     Ok(Some((every, lengths)))

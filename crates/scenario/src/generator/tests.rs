@@ -206,7 +206,7 @@ fn generators_say_what_they_cannot_make() {
             format!(
                 "[[line]]\nname = \"n\"\ncount = 2\ncontact_every = \"1h\"\ncontact_for = \"1h..2h\"\n{wire}"
             ),
-            "s.toml:4: a contact lasts longer than it is until the next",
+            "s.toml:4: a contact lasts longer than the time until the next",
         ),
         (
             format!(
@@ -228,7 +228,7 @@ fn generators_say_what_they_cannot_make() {
             format!(
                 "[[nodes]]\nname = \"n\"\ncount = 2\n[[bus]]\nname = \"b\"\nstops = [\"n1\", \"n2\"]\ntravel = \"5h\"\nevery = \"3h\"\n{wire}"
             ),
-            "s.toml:8: a tour takes 36600s, longer than it is until the next",
+            "s.toml:8: a tour takes 36600s, longer than the time until the next",
         ),
         (
             format!(

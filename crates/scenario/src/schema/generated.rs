@@ -12,7 +12,7 @@ const CONTACTS: &[Key] = &[
         Kind::Duration,
         Absent::Means("links are always there"),
         "\"1h\"",
-        "Each link has a contact so often, the first at a time of its own that the seed gives.",
+        "Time from one contact of a link to its next; each link's first contact is at a time drawn from the seed.",
     ),
     key(
         "contact_for",
@@ -215,7 +215,7 @@ pub(super) const BUS: Section = Section {
                 "way",
                 Kind::Choice(&["back", "round"]),
                 "\"back\"",
-                "Whether it goes back the way that it came, or from the last stop to the first.",
+                "\"back\": it returns the way that it came; \"round\": it goes from the last stop to the first.",
             ),
             with_default(
                 "start",

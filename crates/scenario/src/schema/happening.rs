@@ -155,7 +155,7 @@ pub(super) const CRASH: Section = Section {
             "node",
             Kind::Text,
             "\"east\"",
-            "Which; with * every node of such a name.",
+            "Name of the node; * stands for any characters: every node that matches.",
         ),
         AT,
         with_default("down", Kind::Duration, "\"10s\"", "How long it is off."),

@@ -8,7 +8,7 @@ pub(super) const WHOSE: Key = required(
     "node",
     Kind::Text,
     "\"east\"",
-    "Whose; with * that of every node of such a name.",
+    "Name of the node; * stands for any characters: every node that matches.",
 );
 
 /// The time at which something begins.
@@ -237,7 +237,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "reorder_by",
         Kind::Duration,
         "\"10ms\"",
-        "Time by which they are delayed, beside delay and jitter; on a testbed, and over UDP and LTP, only.",
+        "Time added to the delay and jitter of such packets; on a testbed, and over UDP and LTP, only.",
     ),
     key(
         "queue",

@@ -77,7 +77,7 @@ pub(super) const VARIANT: Section = Section {
             Kind::TextList,
             Absent::Means("nothing"),
             "[\"iperf: apt-get install iperf\"]",
-            "Programs that it runs, each with what is to be said of how it comes here. A variant of which one is not installed is left out, and that is said.",
+            "Programs that the variant runs, each with a hint on how to install it. A variant that lacks one is left out, with a note.",
         ),
     ]],
 };
@@ -98,7 +98,7 @@ pub(super) const RUNS: Section = Section {
             "order",
             Kind::Choice(&["random", "given"]),
             "\"random\"",
-            "\"random\": an order that is drawn from the seed, so that what changes in time meets all alike.",
+            "\"random\": an order drawn from the seed, so that changes of the machine over time affect all combinations alike; \"given\": that of the file.",
         ),
     ]],
 };
@@ -151,7 +151,11 @@ pub(super) const REPORT: Section = Section {
     meaning: "Contents of the report of many runs.",
     groups: &[&[
         text("title", "\"Drive-by\"", "Its title."),
-        text("question", "\"How much fits?\"", "What it is to answer."),
+        text(
+            "question",
+            "\"How much fits?\"",
+            "The question that the report answers.",
+        ),
         text(
             "found",
             "\"24 times as much at 50 kB.\"",
@@ -177,7 +181,11 @@ pub(super) const REPORT: Section = Section {
             "\"5%\"",
             "The part of its mean by which y may differ where it is expected to be level; 1% where it is not said.",
         ),
-        text("x", "\"traffic.size\"", "What runs along the picture."),
+        text(
+            "x",
+            "\"traffic.size\"",
+            "The swept key on the horizontal axis.",
+        ),
         text(
             "y",
             "\"goodput\"",
@@ -195,7 +203,11 @@ pub(super) const REPORT: Section = Section {
             "\"energy_per_mb, cpu_per_mb\"",
             "More measures, named as for y, each in a picture and a table of its own.",
         ),
-        text("group_by", "\"node.cpu\"", "What makes a curve of its own."),
+        text(
+            "group_by",
+            "\"node.cpu\"",
+            "The swept key with a curve for each of its values.",
+        ),
         text("log_x", "\"yes\"", "Whether x is shown by its logarithm."),
         text("log_y", "\"yes\"", "Whether y is shown by its logarithm."),
         text(

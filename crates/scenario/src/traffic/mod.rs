@@ -151,7 +151,7 @@ fn read_pace(
         }
         _ => {
             let key = if every.is_some() { "every" } else { "mean" };
-            let what = format!("'{key}' is more than nothing");
+            let what = format!("'{key}' must be more than 0");
             return Err(document.fault(entries.line_of(key), what));
         }
     };

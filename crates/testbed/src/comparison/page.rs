@@ -71,8 +71,7 @@ fn add(page: &mut Page, it: &Comparison) {
     }
     page.subheading("Differences");
     page.note(
-        "Medians of A and B, and the difference of means in parts of the mean of A with its 95 % confidence interval: the bar. \
-         A bar that has the middle line in it is noise; one that reaches the edge of its cell goes on there.",
+        "Medians of A and B, and the difference of means relative to the mean of A with its 95 % confidence interval: the bar. A bar across the middle line is noise; one that reaches the edge of its cell goes on beyond it.",
     );
     page.add(&differences(it));
     page.add(&pictures(it));

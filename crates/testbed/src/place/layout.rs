@@ -450,7 +450,7 @@ fn netem(link: &Link, delay: Duration) -> Result<String, LabError> {
     }
     if wire.reorder != Part::NONE {
         let what = format!(
-            "link '{}': netem's reordering is another than ours",
+            "link '{}': netem reorders packets differently from the emulator",
             link.name
         );
         return Err(LabError::new(what).with_hint("by = \"emulator\" has it"));

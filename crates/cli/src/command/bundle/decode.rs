@@ -23,14 +23,13 @@ use crate::progress::Progress;
 
 /// Decode a bundle, and say why if it must be refused
 ///
-/// Reads versions 7 and 6 of the Bundle Protocol. Exits with 0 when the bundle is accepted; with 1 when it is refused, with the rule that it breaks and the section of the standard. Imperfections that
-/// a node takes are named, and the bundle is accepted.
+/// Reads versions 7 and 6 of the Bundle Protocol. Exits with 0 when the bundle is accepted; with 1 when it is refused, with the rule that it breaks and the section of the standard. Imperfections that a node tolerates are listed, and the bundle is accepted.
 #[derive(Args, Debug)]
 pub struct Decode {
     /// The file holds hexadecimal digits
     #[arg(long)]
     hex: bool,
-    /// Accept the published list of imperfections too
+    /// Also accept what nodes accept with reading = "lenient"
     #[arg(long)]
     lenient: bool,
     /// The file, or - for stdin

@@ -41,7 +41,7 @@ pub struct Collect {
     /// Address and port to listen at
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:3003")]
     listen: String,
-    /// Take what comes as bundles, too, at this endpoint of the node (--node), from whoever can send there: no token is asked for
+    /// Also take measurements in bundles, at this endpoint of the node (--node); every sender is accepted, without a token
     #[arg(long, value_name = "EID")]
     endpoint: Option<EndpointId>,
     /// Store all domains in one database: a SQLite file or postgresql://USER@HOST/NAME

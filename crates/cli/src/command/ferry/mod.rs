@@ -39,7 +39,7 @@ const EXTERNAL_SOCKET: &str = "external.sock";
 
 /// Carry bundles on a stick or in a directory
 ///
-/// Bundles that the node has for the patterns of --for become files in DIR, and files in DIR that are for this node, or for whom it is nearer by its routes, are taken into the node. The node keeps its bundles until the node that took them has acknowledged them in DIR, or they expire. A stick that is away is waited for, and it may be pulled out at any moment. The node needs `[external] socket = "external.sock"`. With --json, a line for each event: written, taken, acknowledged, expired, refused, torn, full, here, away.
+/// Writes the node's bundles for the patterns of --for as files into DIR, and takes from DIR the bundles for this node and for destinations to which it has a usable route. The node keeps its bundles until the node that took them has acknowledged them in DIR, or they expire. The ferry waits for a stick that is not plugged in; a stick may be pulled out at any moment. The node needs `[external] socket = "external.sock"`. With --json, a line for each event: written, taken, acknowledged, expired, refused, torn, full, here, away.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Ferry {
@@ -57,7 +57,7 @@ pub struct Ferry {
     /// The priority of the routes that --for makes: of equally specific ones, the highest is used first
     #[arg(long, value_name = "NUMBER", default_value_t = -1, allow_negative_numbers = true)]
     priority: i32,
-    /// The node that the stick leads to, so that routes of the node file count [default: the stick is a node of its own]
+    /// The node that the stick is carried to: the node file's routes to it then lead over the stick [default: the stick is a node of its own]
     #[arg(long, value_name = "NODE_ID")]
     peer: Option<NodeId>,
     /// Let the stick have the only copy: the node lets go of a bundle once its file is durable

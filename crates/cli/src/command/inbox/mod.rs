@@ -36,7 +36,7 @@ use crate::{output, quantity};
 
 /// Write the files of an outbox into a folder
 ///
-/// Files that `dhow outbox` sends are written, replaced and removed in the folder, each in one step, once its octets are there and are those that were sent; times and permissions are as they were there. A bundle is confirmed when its file is durable; an older state of a file never replaces a newer one. With --json, a line for each change: event (received, removed or refused), path, octets, sha256, sequence, source, creation [time, sequence], delay_ms; of a refused one also reason, detail and kept. Goes on when the node restarts. Runs until Ctrl-C, --count or --timeout; what is on its way is delivered again the next time.
+/// Writes, replaces and removes the files that `dhow outbox` sends, each in one step once all its octets are here and match its SHA-256; times and permissions are those of the original. A bundle is confirmed when its file is durable; an older state of a file never replaces a newer one. With --json, a line for each change: event (received, removed or refused), path, octets, sha256, sequence, source, creation [time, sequence], delay_ms; of a refused one also reason, detail and kept. Goes on when the node restarts. Runs until Ctrl-C, --count or --timeout; what is on its way is delivered again the next time.
 #[derive(Args, Debug)]
 pub struct Inbox {
     /// The endpoint of the node to receive at: ipn:4.60

@@ -48,7 +48,7 @@ Example:
 
 /// Measure a path as iperf 2 does, also against its own ends
 ///
-/// With -y O nothing is printed, and measurements alone are made (--oml-collect); these are made without it too.
+/// -y O prints nothing; measurements (--oml-collect) are made with it and without it.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Iperf {

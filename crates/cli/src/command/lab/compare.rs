@@ -33,11 +33,11 @@ Examples:
 
 /// Compare two results: each figure of B with that of A
 ///
-/// Results are directories of `dhow lab run --out` or `dhow sim run --out`, of one lab or of labs that sweep the same keys. Of each figure that both have with the same settings: the medians, their ratio, and the difference of means with its 95 % confidence interval, in parts of the mean of A. What differs between scenarios, versions and machines is said first.
+/// Results are directories of `dhow lab run --out` or `dhow sim run --out`, of one lab or of labs that sweep the same keys. Prints, for each figure that both have with the same settings, the medians, their ratio, and the difference of means with its 95 % confidence interval, relative to the mean of A. Differences between scenarios, versions and machines come first.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Compare {
-    /// The results that are compared with
+    /// The baseline
     #[arg(value_name = "A")]
     a: PathBuf,
     /// The results that are compared
@@ -46,7 +46,7 @@ pub struct Compare {
     /// Write a page with pictures as well
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// End with exit code 1 where a figure of B is worse by more than so many percent, its noise left out
+    /// Exit with 1 if a figure of B is worse by more than this many percent beyond its noise
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     fail_above: Option<f64>,
 }

@@ -16,7 +16,7 @@ pub struct Down {
     /// The lab [default: the only one]
     #[arg(value_name = "LAB", conflicts_with = "all")]
     lab: Option<String>,
-    /// All, those that run included
+    /// Remove all labs, running ones too
     #[arg(long)]
     all: bool,
 }

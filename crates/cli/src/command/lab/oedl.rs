@@ -21,7 +21,7 @@ Examples:
 
 /// Run an experiment in OEDL, the language of OMF
 ///
-/// A Ruby interpreter evaluates the script in a time of its own, in which nothing happens; what it starts and when becomes a scenario, which then runs as `dhow lab run` does. docs/oedl.md says what is understood.
+/// A Ruby interpreter evaluates the script without running its programs; the programs and their start times become a scenario, which then runs as with `dhow lab run`. docs/oedl.md lists the supported commands.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Oedl {

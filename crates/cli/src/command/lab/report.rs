@@ -14,7 +14,7 @@ use crate::output;
 
 /// Make the report of results that are there
 ///
-/// Results of a directory of scenarios get one page for all, and each its own. Tables of all runs are written anew, too: of a sweep that was interrupted they have what is done. Exit code 1 where a figure is above what the links of its run could carry: such a run is in no figure.
+/// Results of a directory of scenarios get one page for all and one for each. Also rewrites the tables of all runs; those of an interrupted sweep have the runs that are done. Exits with 1 if a run has more goodput than its links could carry: figures leave such a run out.
 #[derive(Args, Debug)]
 pub struct Report {
     /// The directory that `dhow lab run` wrote

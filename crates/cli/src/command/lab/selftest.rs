@@ -13,7 +13,7 @@ use crate::table::{Align, Table};
 
 /// Measure links: delay, rate, loss, jitter, reordering, how many packets a second the emulator holds, and that no link gives more than its rate
 ///
-/// A link says what makes it: where it only has a rate, the kernel's token bucket (tbf) from 20 Mbit/s on, the emulator below. Takes some 30 s. A busy machine delays packets, which shows. Needs root. Exit code 1 where a bound is missed.
+/// Each line names what makes the link: for links that only have a rate, the kernel's token bucket (tbf) from 20 Mbit/s on, and the emulator below. Takes some 30 s. A busy machine delays packets, which shows. Needs root. Exit code 1 where a bound is missed.
 #[derive(Args, Debug)]
 pub struct Selftest {}
 

@@ -31,7 +31,7 @@ const FILE_OCTETS_MAX: u64 = 64 << 20;
 /// Options that set values over those of a scenario's file.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
-    /// Set a value of the scenario: of every section of a name (traffic.size=2kB), or of one, by its name or its position from 0 (link.NAME.rate=1Mbit, traffic.0.count=5); several times for several
+    /// Set a value of the scenario: in every section of that kind (traffic.size=2kB), or in one, by its name or its position from 0 (link.NAME.rate=1Mbit, traffic.0.count=5); may be given several times
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub settings: Vec<String>,
     /// Set what the scenario's [full] says
@@ -65,7 +65,9 @@ impl Study {
             .map_err(|error| unreadable(error.to_string()))?
             .len();
         if octets > FILE_OCTETS_MAX {
-            return Err(unreadable(format!("{octets} octets are more than one has")));
+            return Err(unreadable(format!(
+                "a scenario of {octets} octets is too large"
+            )));
         }
         let text = fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
         let extent = if settings.full {

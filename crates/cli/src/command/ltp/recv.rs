@@ -38,7 +38,7 @@ pub struct Recv {
     /// The address to listen at: HOST or HOST:PORT
     #[arg(long, value_name = "ADDRESS", default_value_t = format!("0.0.0.0:{PORT}"))]
     listen: String,
-    /// The address to answer to, where it is another than that which segments come from: HOST or HOST:PORT
+    /// The address to send answers to, if it is not the one that segments come from: HOST or HOST:PORT
     #[arg(long, value_name = "ADDRESS")]
     reply: Option<String>,
     /// Engines that may send, by their IDs; several may be given [default: all]
@@ -47,7 +47,7 @@ pub struct Recv {
     /// The engine ID here: also take files of `dhow ltp send --to` that are for it, from any engine and over any hops
     #[arg(long, value_name = "N", value_parser = parse_number, conflicts_with_all = ["reply", "from"])]
     engine: Option<u64>,
-    /// The next hop of reports, unless they go back whence files came
+    /// The next hop of reports [default: the hop that the file came from]
     #[arg(long, value_name = "ENGINE@HOST:PORT", value_parser = parse_receiver, requires = "engine")]
     via: Option<Receiver>,
     /// The directory of files

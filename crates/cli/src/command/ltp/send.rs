@@ -28,14 +28,14 @@ Example:
 
 /// Send files to an engine of LTP, each as a block
 ///
-/// Needs no node, and no bundles are made. A file that is red as a whole is done with when the receiver has said that it has all of it; `dhow ltp recv` says so once it is durable. LTP has no congestion control: the path must take --rate. Ctrl-C cancels what is under way.
+/// Needs no node, and no bundles are made. A file that is all red is done when the receiver has reported all of it; `dhow ltp recv` reports it once it is durable. LTP has no congestion control: the path must take --rate. Ctrl-C cancels what is under way.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Send {
     /// Files, none of them empty
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The receiver: [ENGINE@]HOST[:PORT]; the engine's ID is for the output alone, since segments name only their sender's
+    /// The receiver: [ENGINE@]HOST[:PORT]; the engine ID is only shown in the output, since segments carry only the sender's
     #[arg(value_name = "ENGINE@HOST:PORT", value_parser = parse_receiver)]
     to: Receiver,
     /// The engine ID here, by which the receiver knows the sender

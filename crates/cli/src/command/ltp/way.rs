@@ -33,7 +33,7 @@ pub struct WayOptions {
     /// A file with a key of 10 to 64 octets as hexadecimal digits, which both ends have: segments are authenticated by HMAC-SHA1-80
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Octets of a cookie that is begun in each session and is in all its segments from then on, up to 64; 0 for none
+    /// Octets of the cookie that this end adds to the segments of each session, up to 64; 0 for none
     #[arg(long, value_name = "OCTETS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MAX_COOKIE_OCTETS))]
     cookie: u64,
 }

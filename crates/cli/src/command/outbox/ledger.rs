@@ -243,7 +243,7 @@ fn sent(row: &Row<'_>) -> rusqlite::Result<Sent> {
 
 fn unwritten(error: &rusqlite::Error) -> Failure {
     Failure::refused(format!("cannot write down what was sent: {error}"))
-        .with_hint("what was sent and is not written down is sent once more the next time, and the inbox knows it")
+        .with_hint("files sent but not recorded are sent once more the next time, and the inbox recognises them")
 }
 
 #[cfg(test)]

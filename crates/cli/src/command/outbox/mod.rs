@@ -29,7 +29,7 @@ use crate::tree::Tree;
 
 /// Send the files of a folder as they change
 ///
-/// Each new or changed file below the folder is sent as one bundle to an endpoint where `dhow inbox` writes it into another folder: names, octets, times of modification and permissions. Files that the node has are written down, so that after a restart nothing is sent twice and nothing is forgotten. With --json, a line for each change that the node has: event (sent or removed), path, octets, sha256, sequence, source, creation [time, sequence]. Goes on when the node restarts. Runs until Ctrl-C, or with --once until all is sent.
+/// Each new or changed file below the folder is sent as one bundle to an endpoint where `dhow inbox` writes it into another folder: names, octets, times of modification and permissions. Keeps a record of the files that the node has accepted, so that after a restart no file is sent twice or forgotten. With --json, a line for each change that the node has: event (sent or removed), path, octets, sha256, sequence, source, creation [time, sequence]. Goes on when the node restarts. Runs until Ctrl-C, or with --once until all is sent.
 #[derive(Args, Debug)]
 pub struct Outbox {
     /// The folder
@@ -44,13 +44,13 @@ pub struct Outbox {
     /// Time for which a file must have stayed the same before it is sent
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     settle: Duration,
-    /// Report deleted files too: the inbox removes them
+    /// Send deletions too: the inbox removes those files
     #[arg(long)]
     delete: bool,
     /// End when all that there is has been sent; exit with 1 if the node is away for a minute or refuses a file
     #[arg(long)]
     once: bool,
-    /// The directory for what is written down of files that were sent [default: DIR/.dhow-outbox]
+    /// The directory for the record of sent files [default: DIR/.dhow-outbox]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Write no line for each change
@@ -116,9 +116,8 @@ impl Outbox {
         let own = self.folder.join(OWN);
         let directory = self.state.as_ref().unwrap_or(&own);
         let fail = |error: std::io::Error| {
-            Failure::refused(format!("cannot make {}: {error}", directory.display())).with_hint(
-                "--state names a directory for what is written down of files that were sent",
-            )
+            Failure::refused(format!("cannot make {}: {error}", directory.display()))
+                .with_hint("--state names a directory for the record of sent files")
         };
         let folder = self.folder.canonicalize().map_err(fail)?;
         let would_be_sent = |directory: &Path| {

@@ -45,7 +45,7 @@ pub struct Perf {
     /// Time from one report to the next, 100 ms to 1 h
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
-    /// After the last was sent, wait while something comes within this; how long the node here may be silent
+    /// Longest silence of the service after the last bundle was sent, and of the node here
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     timeout: Duration,
     /// Lifetime of each bundle on its way

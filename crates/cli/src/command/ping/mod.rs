@@ -28,10 +28,10 @@ use crate::output::{self, Form};
 pub struct Ping {
     /// The endpoint of an echo service: ipn:4.7
     destination: EndpointId,
-    /// End after this many [default: go on until Ctrl-C]
+    /// End after this many bundles [default: go on until Ctrl-C]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Time from one to the next
+    /// Time from one bundle to the next
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     interval: Duration,
     /// Time to wait for answers after the last, and for the node here to answer

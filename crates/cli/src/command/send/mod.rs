@@ -31,7 +31,7 @@ use crate::steady_sender::{SteadySender, Write};
 
 /// Send files as bundles
 ///
-/// A bundle counts as sent when the node has it durably. With --json, a line for each: source, destination, creation [time, sequence], octets. With --json --wait, a line more for each, as reports come: event (delivered, deleted, or unreported when it expired unheard of), source, creation, at (the node that reported), time_dtn_ms, reason, reason_text. With --json --split auto, a line before all: event (split), size_octets, trials. Goes on when the node restarts within a minute; what it had not answered then is sent again. Ctrl-C says how far it came and exits with 130.
+/// A bundle counts as sent when the node has it durably. With --json, a line for each: source, destination, creation [time, sequence], octets. With --json --wait, a further line for each, as reports come: event (delivered, deleted, or unreported when it expired without a report), source, creation, at (the node that reported), time_dtn_ms, reason, reason_text. With --json --split auto, a line before all: event (split), size_octets, trials. Goes on when the node restarts within a minute: bundles that it had not accepted are sent again. Ctrl-C prints how many were sent and exits with 130.
 #[derive(Args, Debug)]
 pub struct Send {
     /// Destination endpoint: ipn:4.42 or dtn://delta/inbox

@@ -42,7 +42,7 @@ impl CaptureFile {
         if let Some(at) = run.captured().and_then(|capture| capture.ended()) {
             let since = at.since(Instant::START).as_millis();
             output::note(&format!(
-                "{} has its size: what passed after {} is not in it (--pcap-octets allows more)",
+                "{} is full: packets after {} are not in it (--pcap-octets allows more)",
                 self.file.path().display(),
                 quantity::span(u64::try_from(since).unwrap_or(u64::MAX))
             ));

@@ -12,7 +12,7 @@ use crate::output;
 /// Octets that a file of settings may have.
 const FILE_OCTETS_MAX: u64 = 16 << 20;
 
-/// Write a scenario of what other simulators run
+/// Turn the settings of another simulator into a scenario
 #[derive(Debug, Subcommand)]
 pub enum Import {
     TheOne(TheOne),
@@ -34,7 +34,7 @@ Examples:
 
 /// Write a scenario of The ONE's settings
 ///
-/// The scenario goes to stdout; on stderr is each setting that it does not heed, or otherwise. Settings in later files count over those in earlier ones.
+/// The scenario goes to stdout; stderr lists each setting that it ignores or treats differently. Settings in later files override those in earlier ones.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct TheOne {

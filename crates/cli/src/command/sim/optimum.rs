@@ -17,7 +17,7 @@ use crate::quantity;
 
 /// Compute the best delivery that a scenario's contacts allow
 ///
-/// Each payload goes by the contacts that bring it to its destination first, as if all were known ahead, every store had room and links carried any number of octets at once; only delays of links count. Routers come nearer to it or not.
+/// Each payload goes by the contacts that bring it to its destination first, as if all contacts were known in advance, every store had room and links had no rate; only delays of links count. No router can do better.
 #[derive(Args, Debug)]
 pub struct Optimum {
     /// The scenario

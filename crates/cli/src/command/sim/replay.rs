@@ -46,7 +46,7 @@ Examples:
 
 /// Replay a recording to a node, and check that it does the same again
 ///
-/// The recording is one of `dhow node run --record`. Exit code 1 where the node does something else than what is recorded: the first difference is named.
+/// The recording is one of `dhow node run --record`. Exits with 1 if the node acts differently from the recording, and prints the first difference.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Replay {

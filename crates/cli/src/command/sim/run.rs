@@ -40,7 +40,7 @@ Examples:
 
 /// Run a scenario's network in virtual time, and watch that nothing is lost, altered or delivered twice
 ///
-/// The nodes are those of `dhow node run`; disks, links, clocks and what fails are simulated from the seed. Everything stops at the first violation, with what led to it. Exit code 1 where there was one. Several seeds run at once, and are told in their order.
+/// The nodes are those of `dhow node run`; disks, links, clocks and what fails are simulated from the seed. The run stops at the first violation, prints what led to it and exits with 1. Several seeds run at once; their results are printed in order.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Run {
@@ -59,10 +59,10 @@ pub struct Run {
     /// Go on with the other seeds after a violation
     #[arg(long)]
     keep_going: bool,
-    /// Set a value of the scenario: of every section of a name (traffic.size=2kB), or of one, by its name or its position from 0 (link.NAME.rate=1Mbit, traffic.0.count=5); several times for several
+    /// Set a value of the scenario: in every section of that kind (traffic.size=2kB), or in one, by its name or its position from 0 (link.NAME.rate=1Mbit, traffic.0.count=5); may be given several times
     #[arg(long = "set", value_name = "PATH=VALUE")]
     settings: Vec<String>,
-    /// Stop at this virtual time, whatever the scenario says; before the scenario's end nothing is expected to have arrived (expects_all)
+    /// Stop at this virtual time, whatever the scenario says; if that is before the scenario's end, expects_all is not checked
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     until: Option<Duration>,
     /// Refuse a scenario that is expected to take more memory [default: nine tenths of the machine's]
@@ -190,9 +190,7 @@ impl Run {
             if scenario.stop.expects_all && until < scenario.stop.at {
                 scenario.stop.expects_all = false;
                 if seed.is_none() {
-                    output::note(
-                        "--until ends it early: that all is delivered (expects_all) is not asked for",
-                    );
+                    output::note("--until ends the run early, so expects_all is not checked");
                 }
             }
             scenario.stop.at = until;

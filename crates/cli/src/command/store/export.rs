@@ -20,7 +20,7 @@ use crate::progress::Progress;
 
 /// Copy all bundles of a node into a file
 ///
-/// A running node works on meanwhile. A bundle that it holds from the beginning to the end is in the file, one that comes meanwhile may be, and one that goes is not; damaged bundles are not. With --config it is the store of a node that does not run, as it is: to move a node, stop it first. The file appears when it is whole. It has everything that the bundles carry, so nobody else may read it. Exit code 1 if damaged bundles are missing or were found in it.
+/// A running node keeps working. The file has every bundle that the node holds throughout the export; bundles that arrive meanwhile may be in it, those that leave and damaged ones are not. With --config it has the store of a stopped node, as it is: to move a node, stop it first. The file appears when it is whole. It contains the payloads, so only its owner can read it. Exit code 1 if damaged bundles are missing from it, or were found in it.
 #[derive(Args, Debug)]
 pub struct Export {
     /// The file, which must not exist; - for stdout
@@ -35,8 +35,10 @@ impl Export {
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         if self.file == Path::new("-") {
             if io::stdout().is_terminal() {
-                return Err(Failure::usage("an export is nothing to read at a terminal")
-                    .with_hint("name a file, or lead stdout to another program"));
+                return Err(
+                    Failure::usage("an export is binary and is not written to a terminal")
+                        .with_hint("name a file, or lead stdout to another program"),
+                );
             }
             let mut stdout = io::stdout().lock();
             self.give(common, &mut |octets| {

@@ -208,9 +208,9 @@ fn open(file: &NodeFile) -> Result<(Opened, Recovered), Failure> {
     })
 }
 
-/// Give the disk back what the store of a node that does not run does not need
+/// Free the disk space that the store of a stopped node does not need
 ///
-/// A log keeps the room that it once had, for bundles to come. This writes a new one with what is held, beside the old one, whose place it takes once it is whole; so there must be room for both. A damaged store is refused.
+/// A log never shrinks by itself. This writes a new log with the stored bundles beside the old one and replaces the old one once the new one is whole; so there must be room for both. A damaged store is refused.
 #[derive(Args, Debug)]
 pub struct Compact {
     /// The configuration of the node whose store it is
@@ -332,7 +332,7 @@ fn copy(
 
 /// Read all of a store, and compare it with its checksums
 ///
-/// With --config it is that of a node that does not run: damaged bundles are listed with their place in the log and the reason. What a crash left torn at the end of the log is no damage: it was never acknowledged. Without, it is that of a running node, which gives all its bundles: each is compared with the checksums that it carries itself, and listed with the reason. Exit code 1 if any is damaged.
+/// With --config it is that of a node that does not run: damaged bundles are listed with their place in the log and the reason. What a crash left torn at the end of the log is no damage: it was never acknowledged. Without it, a running node gives all its bundles: each is compared with the checksums that it carries itself, and damaged ones are listed with the reason. Exit code 1 if any is damaged.
 #[derive(Args, Debug)]
 pub struct Check {
     /// The configuration of a node that does not run, whose store it is

@@ -28,7 +28,7 @@ use crate::quantity;
 pub struct Receive {
     /// The endpoint of the node to receive at: ipn:4.61
     endpoint: EndpointId,
-    /// The stream, by its 32 hexadecimal digits [default: the first that a chunk comes of]
+    /// The stream, by its 32 hexadecimal digits [default: that of the first chunk that comes]
     #[arg(long, value_name = "ID", value_parser = parse_stream)]
     stream: Option<StreamId>,
     /// The number of the first chunk to write

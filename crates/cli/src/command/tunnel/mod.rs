@@ -40,7 +40,7 @@ Examples:
 
 /// Carry IP packets over bundles, between a network device here and one at another node
 ///
-/// Makes a TUN device and sends each packet that the system routes there to the endpoint of another tunnel, which gives it to the system there: programs that know nothing of bundles reach each other. Packets that wait leave together in one bundle. What has not arrived when its lifetime ends is lost, as packets are; of packets that wait for the node, more than 1,024 or 1 MiB, the oldest are dropped. The device is gone when the command ends. Runs until Ctrl-C. With --json, a line when it is up and one at the end. Needs the permission to make network devices (root, or CAP_NET_ADMIN).
+/// Makes a TUN device and sends each packet that the system routes there to the endpoint of another tunnel, which gives it to the system there: programs that know nothing of bundles reach each other. Packets that wait leave together in one bundle. A packet that has not arrived when its lifetime ends is lost. At most 1,024 packets and 1 MiB wait for the node: beyond that the oldest are dropped. The device is gone when the command ends. Runs until Ctrl-C. With --json, a line when it is up and one at the end. Needs the permission to make network devices (root, or CAP_NET_ADMIN).
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Tunnel {
@@ -50,7 +50,7 @@ pub struct Tunnel {
     /// The endpoint of the other end: ipn:2.80; bundles of others are dropped
     #[arg(value_name = "REMOTE")]
     remote: EndpointId,
-    /// An address of the device and the octets of its network that are the same, 10.80.0.1/24; one for each version of IP [default: none, and the device is left to you]
+    /// An address of the device with the prefix length of its network, 10.80.0.1/24; one for each version of IP [default: none, and the device is left to you]
     #[arg(long = "address", value_name = "ADDRESS/PREFIX", value_parser = parse_address)]
     addresses: Vec<(IpAddr, u8)>,
     /// Name of the device

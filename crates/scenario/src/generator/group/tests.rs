@@ -166,7 +166,7 @@ fn groups_say_what_they_lack() {
         ("movement = \"route\"\nmap = [\"m.wkt\"]", "lacks 'route'"),
         (
             "movement = \"straight\"\nspeed = \"0m/s\"\nwidth_m = 9\nheight_m = 9",
-            "'speed' is more than nothing",
+            "'speed' must be more than 0",
         ),
         (
             "movement = \"straight\"\nspeed = \"5\"\nwidth_m = 9\nheight_m = 9",
