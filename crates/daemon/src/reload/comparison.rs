@@ -495,7 +495,11 @@ mod tests {
         assert_eq!(names(&summary.removed), ["route ipn:4.* via beta "]);
         assert_eq!(changes.links_deleted, ["gamma"], "it leads elsewhere");
         let dialled: Vec<&str> = dials.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(dialled, ["delta", "gamma"]);
+        assert_eq!(
+            dialled,
+            ["beta", "delta", "gamma"],
+            "one with another policy is another link"
+        );
         assert_eq!(opened.len(), 1);
         assert_eq!((opened[0].0, listeners.len()), (ListenerId(1), 2));
         assert!(changes.settings.is_some());
