@@ -1,5 +1,6 @@
 //! Why bundles wait: what a node answers to an operator who asks.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -11,7 +12,6 @@ use dhow_link::stream::RefuseReason;
 use crate::adjacencies::neighbour::Neighbour;
 use crate::forwarding::refusals::Refusal;
 use crate::held::bundles::Entry;
-use crate::held::endpoints::EndpointIndex;
 use crate::held::reassembly::UnitId;
 use crate::held::retention::State;
 use crate::inspection::{is_stored, millis};
@@ -31,14 +31,31 @@ pub struct Why {
     pub bundle: Option<BundleView>,
     /// The destination.
     pub destination: EndpointId,
-    /// Bundles that wait in the destination's queue.
-    pub waiting: u64,
-    /// Bundles for it that are on their way to a neighbour, or with an application, and not acknowledged yet; 0 in an answer about a bundle.
-    pub in_flight: u64,
+    /// The bundles for the destination that are here.
+    pub present: Present,
     /// The router that decides about the destination, where routes do not.
     pub router: Option<String>,
     /// The causes: what is the matter with the bundle itself first, then each next hop, best first.
     pub causes: Vec<Cause>,
+}
+
+/// The bundles for a destination that are here, by what they wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Present {
+    /// For a next hop, or an application that takes them.
+    pub waiting: u64,
+    /// On their way to a neighbour, or with an application, and not acknowledged yet.
+    pub in_flight: u64,
+    /// For their next attempt.
+    pub resting: u64,
+    /// Milliseconds until the first of those is tried again.
+    pub retry_in_ms: Option<u64>,
+    /// Fragments, for the others of their wholes.
+    pub fragments: u64,
+    /// They have left, and are kept.
+    pub sent: u64,
+    /// Damaged on disk.
+    pub damaged: u64,
 }
 
 /// A cause.
@@ -126,13 +143,19 @@ pub enum Bar {
 }
 
 impl Node {
-    /// Why what is for an endpoint waits, whether anything does or not.
+    /// Why what is for an endpoint waits, whether anything does or not. Takes a look at each bundle.
     #[must_use]
     pub fn why_endpoint(&self, now: Now, destination: &EndpointId) -> Why {
-        let mut why = self.why(destination);
-        let index = self.held.endpoints().find(destination);
-        why.in_flight = index.map_or(0, |index| self.in_flight(index));
+        let mut why = self.why(now, destination);
         why.causes = self.causes_of(now, destination, None);
+        let awaits = |(key, _): &(BundleKey, &Entry)| self.forwarding.awaits_decision(*key);
+        if why.router.is_some() && self.bundles_for(destination).any(|it| awaits(&it)) {
+            why.causes = Vec::from([Cause::Undecided]);
+        }
+        let refusals = self.bundles_for(destination);
+        let refusals = refusals.filter_map(|(key, _)| self.forwarding.refusal(key));
+        let last = refusals.max_by_key(|refusal| refusal.at);
+        why.causes.extend(last.map(|last| refused(now, last)));
         why
     }
 
@@ -142,32 +165,46 @@ impl Node {
         let key = self.held.find_bundle(id)?;
         let entry = self.held.entry(key).filter(|entry| is_stored(entry))?;
         let destination = self.held.endpoints().id(entry.destination());
-        let mut why = self.why(destination);
+        let mut why = self.why(now, destination);
         why.bundle = Some(self.bundle_view(now, key, entry));
         why.causes = self.causes(now, key, entry);
         Some(why)
     }
 
-    fn why(&self, destination: &EndpointId) -> Why {
-        let index = self.held.endpoints().find(destination);
-        let waiting = index.map_or(0, |index| self.forwarding.queues().waiting(index));
+    fn why(&self, now: Now, destination: &EndpointId) -> Why {
         Why {
             bundle: None,
             destination: destination.clone(),
-            waiting: u64::try_from(waiting).unwrap_or(u64::MAX),
-            in_flight: 0,
+            present: self.present(now, destination),
             router: self.forwarding.router_name(destination).map(Into::into),
             causes: Vec::new(),
         }
     }
 
-    /// Takes a look at each bundle.
-    fn in_flight(&self, destination: EndpointIndex) -> u64 {
-        let is_in_flight =
-            |entry: &Entry| entry.destination() == destination && entry.state() == State::InFlight;
+    fn bundles_for(&self, destination: &EndpointId) -> impl Iterator<Item = (BundleKey, &Entry)> {
+        let index = self.held.endpoints().find(destination);
         let all = self.held.bundles().iter();
-        let count = all.filter(|(_, entry)| is_in_flight(entry)).count();
-        u64::try_from(count).unwrap_or(u64::MAX)
+        all.filter(move |(_, entry)| Some(entry.destination()) == index)
+    }
+
+    fn present(&self, now: Now, destination: &EndpointId) -> Present {
+        let mut present = Present::default();
+        for (_, entry) in self.bundles_for(destination) {
+            match entry.state() {
+                State::Waiting | State::DispatchPending => present.waiting += 1,
+                State::InFlight => present.in_flight += 1,
+                State::AwaitingRetry { until } => {
+                    let first = present.retry_in_ms.unwrap_or(u64::MAX);
+                    present.resting += 1;
+                    present.retry_in_ms = Some(first.min(millis(until, now)));
+                }
+                State::Reassembling => present.fragments += 1,
+                State::Sent => present.sent += 1,
+                State::Quarantined => present.damaged += 1,
+                State::Arriving | State::Kept | State::Deleting => {}
+            }
+        }
+        present
     }
 
     fn causes(&self, now: Now, key: BundleKey, entry: &Entry) -> Vec<Cause> {
@@ -177,7 +214,7 @@ impl Node {
         match entry.state() {
             State::InFlight if is_here => causes.push(Cause::Delivering),
             State::InFlight => causes.push(Cause::Sending(self.senders_of(key))),
-            State::Reassembling => causes.extend(self.missing(entry)),
+            State::Reassembling => causes.push(self.missing(entry)),
             State::AwaitingRetry { until } => causes.push(Cause::Resting(millis(until, now))),
             State::Sent => causes.push(match self.held.custody().is_custodian(key) {
                 true => Cause::AwaitingSignal,
@@ -190,13 +227,8 @@ impl Node {
             }
             State::Arriving | State::Kept | State::Deleting => {}
         }
-        if let Some(Refusal { by, reason, at }) = self.forwarding.refusal(key) {
-            causes.push(Cause::Refused {
-                by: by.clone(),
-                reason: *reason,
-                ago_ms: whole_millis(now.monotonic.since(*at)),
-            });
-        }
+        let refusal = self.forwarding.refusal(key);
+        causes.extend(refusal.map(|refusal| refused(now, refusal)));
         causes
     }
 
@@ -223,7 +255,14 @@ impl Node {
                 .iter()
                 .filter(|hop| self.forwarding.is_way(&self.adjacencies, hop))
                 .take(WAYS_TOLD);
-            causes.extend(ways.map(|hop| Cause::Way(self.way(now, hop, bundle))));
+            let mut known = BTreeSet::new();
+            for way in ways.map(|hop| self.way(now, hop, bundle)) {
+                // A neighbour and the link to it are one way.
+                let link = way.link.as_ref().map(|link| link.name.clone());
+                if link.is_none_or(|link| known.insert(link)) {
+                    causes.push(Cause::Way(way));
+                }
+            }
         }
         if causes.is_empty() {
             causes.push(Cause::NoRoute);
@@ -315,13 +354,22 @@ impl Node {
             .collect()
     }
 
-    /// The octets of a fragment's whole that are here.
-    fn missing(&self, entry: &Entry) -> Option<Cause> {
+    /// The octets of a fragment's whole that are here; a whole one goes with its first fragment.
+    fn missing(&self, entry: &Entry) -> Cause {
         let unit = UnitId::of(entry);
-        Some(Cause::Fragments {
-            octets: self.held.reassembly().covered_octets(&unit)?,
+        let covered = self.held.reassembly().covered_octets(&unit);
+        Cause::Fragments {
+            octets: covered.unwrap_or(unit.total_octets),
             total_octets: unit.total_octets,
-        })
+        }
+    }
+}
+
+fn refused(now: Now, Refusal { by, reason, at }: &Refusal) -> Cause {
+    Cause::Refused {
+        by: by.clone(),
+        reason: *reason,
+        ago_ms: whole_millis(now.monotonic.since(*at)),
     }
 }
 

@@ -82,7 +82,7 @@ fn without_a_route_that_is_the_cause_before_and_after_something_is_sent() {
     send(&mut world, "ipn:9.1", 0, 10);
     let why = of_endpoint(&world, "ipn:9.1");
     assert!(matches!(why.causes[..], [Cause::NoRoute]), "{why:?}");
-    assert_eq!(why.waiting, 1);
+    assert_eq!(why.present.waiting, 1);
     let why = of_bundle(&world);
     assert!(matches!(why.causes[..], [Cause::NoRoute]), "{why:?}");
     assert_eq!(why.bundle.unwrap().state, BundleState::Waiting);
@@ -114,7 +114,7 @@ fn the_next_hop_of_what_is_on_its_way_is_told_too() {
     assert_eq!(view.bundles, 1);
     assert!(view.next_hop.is_some(), "{view:?}");
     let why = of_endpoint(&world, "ipn:2.1");
-    assert_eq!((why.waiting, why.in_flight), (0, 1));
+    assert_eq!((why.present.waiting, why.present.in_flight), (0, 1));
 }
 
 #[test]
@@ -176,6 +176,13 @@ fn a_neighbour_that_refused_is_named_with_its_reason_while_the_bundle_rests() {
     assert!((1..=60_000).contains(ms));
     assert_eq!(by.to_string(), "ipn:2.0");
     assert_eq!(*reason, RefuseReason::NotAcceptable);
+    let why = of_endpoint(&world, "ipn:2.1");
+    let present = (why.present.waiting, why.present.resting);
+    assert_eq!((present, why.present.retry_in_ms), ((0, 1), Some(*ms)));
+    assert!(matches!(
+        &why.causes[..],
+        [Cause::Way(_), Cause::Refused { .. }]
+    ));
 }
 
 #[test]

@@ -53,7 +53,6 @@ impl Sentence {
 /// The causes as sentences, each with what would change it.
 pub fn told(answer: &Value) -> String {
     let destination = text(answer, "destination");
-    let waiting = number(answer, "waiting").unwrap_or(0);
     let mut lines = match answer.get("bundle").filter(|bundle| !bundle.is_null()) {
         Some(bundle) => format!(
             "{} for {destination}: {}, expires in {}\n",
@@ -61,14 +60,7 @@ pub fn told(answer: &Value) -> String {
             text(bundle, "state").replace('_', " "),
             span(bundle, "expires_in_ms"),
         ),
-        None => match number(answer, "in_flight").unwrap_or(0) {
-            0 => format!("{destination}: {} waiting\n", bundles(waiting)),
-            others => format!(
-                "{destination}: {} waiting, {} on the way and not acknowledged yet\n",
-                bundles(waiting),
-                bundles(others)
-            ),
-        },
+        None => format!("{destination}: {}\n", present(answer)),
     };
     if let Some(router) = answer.get("router").and_then(Value::as_str) {
         lines.push_str(&format!("the router {router} decides\n"));
@@ -83,6 +75,34 @@ pub fn told(answer: &Value) -> String {
         }
     }
     lines
+}
+
+/// What is here for an endpoint.
+fn present(answer: &Value) -> String {
+    let some = |key: &str| number(answer, key).filter(|count| *count > 0);
+    let mut parts = Vec::new();
+    parts.extend(some("waiting").map(|count| format!("{} waiting", bundles(count))));
+    let counted = [
+        ("in_flight", "on the way and not acknowledged yet"),
+        ("fragments", "that are fragments of what is not whole"),
+        ("sent", "that have left and are kept"),
+        ("damaged", "that are damaged on disk"),
+    ];
+    parts.extend(counted.iter().filter_map(|(key, what)| {
+        let count = some(key)?;
+        Some(format!("{} {what}", bundles(count)))
+    }));
+    parts.extend(some("resting").map(|count| {
+        let (next, when) = (bundles(count), span(answer, "retry_in_ms"));
+        match count {
+            1 => format!("{next} that is tried again in {when}"),
+            _ => format!("{next} that are tried again, the first in {when}"),
+        }
+    }));
+    match parts.is_empty() {
+        true => "nothing is here".to_owned(),
+        false => parts.join(", "),
+    }
 }
 
 fn sentences(cause: &Value, destination: &str) -> Vec<Sentence> {
@@ -279,7 +299,6 @@ fn listed(value: &Value, name: &str) -> String {
 
 fn bundles(count: u64) -> String {
     match count {
-        0 => "nothing".to_owned(),
         1 => "1 bundle".to_owned(),
         count => format!("{} bundles", quantity::thousands(count)),
     }
@@ -310,7 +329,7 @@ mod tests {
             json!({"destination": "ipn:9.1", "waiting": 0, "causes": [{"cause": "no_route"}]});
         assert_eq!(
             told(&nothing),
-            "ipn:9.1: nothing waiting\n- no route leads to ipn:9.1\n  add one: dhow route add 'ipn:9.1' --via LINK (dhow links shows the links)\n"
+            "ipn:9.1: nothing is here\n- no route leads to ipn:9.1\n  add one: dhow route add 'ipn:9.1' --via LINK (dhow links shows the links)\n"
         );
     }
 }

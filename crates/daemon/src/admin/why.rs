@@ -39,12 +39,18 @@ impl Subject {
 }
 
 fn answer(why: Why, now: Now) -> Value {
+    let present = why.present;
     let causes = why.causes.into_iter().map(|cause| told(cause, now));
     json!({
         "destination": why.destination.to_string(),
         "bundle": why.bundle.map(BundleStatus::from),
-        "waiting": why.waiting,
-        "in_flight": why.in_flight,
+        "waiting": present.waiting,
+        "in_flight": present.in_flight,
+        "resting": present.resting,
+        "retry_in_ms": present.retry_in_ms,
+        "fragments": present.fragments,
+        "sent": present.sent,
+        "damaged": present.damaged,
         "router": why.router,
         "causes": causes.collect::<Vec<_>>(),
     })

@@ -422,7 +422,7 @@ pub const SECTIONS: &[Section] = &[
                     "connections_per_address",
                     Kind::Integer(1, 1024),
                     "64",
-                    "Connections from one address (IPv6: one /64 network) at a time, at most: a further one replaces one that is not a session yet, or is closed. Neighbours behind one NAT address share them.",
+                    "Connections from one address (IPv6: one /64 network) at a time, at most, those at other listeners included: a further one replaces one that is not a session yet, or is closed. Neighbours behind one NAT address share them.",
                 ),
             ],
             POLICY,
