@@ -13,8 +13,8 @@ use tracing::field::display;
 
 use crate::http::events::Events;
 use crate::lines::{Kind, Lines};
-use crate::pace::Pace;
 use crate::quota_line::QuotaLine;
+use crate::strangers::Strangers;
 
 /// Addresses named in one line: a neighbour may have several sessions.
 const ADDRESSES_PER_LINE: usize = 3;
@@ -25,7 +25,7 @@ const ADDRESSES_PER_LINE: usize = 3;
 pub struct Journal {
     links: Vec<String>,
     streams: BTreeMap<StreamId, Connection>,
-    strangers: Pace,
+    strangers: Strangers,
     lines: Lines,
     quota: QuotaLine,
     /// Those who listen over HTTP.
@@ -60,7 +60,7 @@ impl Journal {
         Self {
             links,
             streams: BTreeMap::new(),
-            strangers: Pace::default(),
+            strangers: Strangers::default(),
             lines: Lines::default(),
             quota: QuotaLine::default(),
             events: Events::default(),
@@ -147,9 +147,7 @@ impl Journal {
 
     /// Lines about strangers that were left out are counted in one, once none has come for a while.
     pub fn flush(&mut self, now: Instant) {
-        if let Some(more) = self.strangers.flush(now) {
-            tracing::warn!(more, "more connections ended before a session was up");
-        }
+        self.strangers.flush(now);
         if self.lines.due().is_some_and(|due| due <= now) {
             self.lines.flush(now);
         }
@@ -301,19 +299,16 @@ impl Journal {
         }
     }
 
-    /// A connection ended before a session was up. Anybody may make such connections to a listener, as
-    /// fast as they like.
+    /// A connection ended before a session was up.
     fn failed(&mut self, stream: StreamId, why: &str, now: Instant) {
         let connection = self.streams.get(&stream);
-        let address = connection.and_then(|it| it.address).map(display);
-        if let Some(link) = connection.and_then(|connection| connection.link) {
-            let link = self.link_name(link);
-            if self.lines.may_say(Kind::NoSession, None, now) {
-                tracing::warn!(stream = stream.0, link, address, "no session: {why}");
-            }
-        } else if let Some(more) = self.strangers.say(now) {
-            let more = (more > 0).then_some(more);
-            tracing::warn!(stream = stream.0, address, more, "no session: {why}");
+        let address = connection.and_then(|it| it.address);
+        let Some(link) = connection.and_then(|connection| connection.link) else {
+            return self.strangers.say((stream.0, address), why, now);
+        };
+        let (link, address) = (self.link_name(link), address.map(display));
+        if self.lines.may_say(Kind::NoSession, None, now) {
+            tracing::warn!(stream = stream.0, link, address, "no session: {why}");
         }
     }
 
@@ -682,7 +677,8 @@ mod tests {
             lines,
             [
                 "WARN no session: TLS handshake failed stream=0 address=192.0.2.9:1000",
-                "WARN more connections ended before a session was up more=499",
+                "WARN no session: the peer broke the protocol: contact header, RFC 9174 4.2 stream=1 address=192.0.2.9:1000",
+                r#"WARN more connections ended before a session was up more=498 last="the peer broke the protocol: contact header, RFC 9174 4.2" address=192.0.2.9:1000"#,
             ]
         );
     }

@@ -50,6 +50,7 @@ mod service_manager;
 pub mod signals;
 mod slow_disk;
 pub mod storing;
+mod strangers;
 pub mod streams;
 pub mod telemetry;
 

@@ -26,6 +26,11 @@ impl Pace {
         Some(std::mem::take(&mut self.unsaid))
     }
 
+    /// The line that was to be left out is said after all.
+    pub fn is_said(&mut self) {
+        self.unsaid = self.unsaid.saturating_sub(1);
+    }
+
     /// The number of lines that were left out, once nothing has been logged for the interval; `None` for none.
     pub fn flush(&mut self, now: Instant) -> Option<u64> {
         if self.unsaid == 0 {
@@ -34,7 +39,7 @@ impl Pace {
         let more = self.say(now);
         if more.is_none() {
             // Asking is no line of its own.
-            self.unsaid = self.unsaid.saturating_sub(1);
+            self.is_said();
         }
         more
     }

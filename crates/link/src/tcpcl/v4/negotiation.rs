@@ -1,7 +1,8 @@
 //! The setup of a session: contact headers, TLS, `SESS_INIT` (RFC 9174 4).
 
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use bytes::Bytes;
 use dhow_bundle::{NodeId, Now};
@@ -20,6 +21,9 @@ use crate::tcpcl::writer::Encode;
 /// dribble" of RFC 9174 7.10).
 const MIN_SEGMENT_MRU: u64 = 64;
 
+/// Node IDs of a certificate that are named, at most.
+const NAMED_MOST: usize = 4;
+
 /// Why a peer's `SESS_INIT` is not acceptable.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 enum InitFault {
@@ -28,21 +32,23 @@ enum InitFault {
     #[error("the peer does not say its node ID (RFC 9174 4.6)")]
     NoNodeId,
     #[error("\"{0}\" is not a node ID (RFC 9174 4.6)")]
-    NodeId(alloc::string::String),
+    NodeId(String),
     #[error("the peer claims our node ID, {0}")]
     OurNodeId(NodeId),
     #[error("a Segment MRU of {0} octets is too small (RFC 9174 7.10)")]
     SegmentMru(u64),
     #[error("the peer is {found}, not {expected} (RFC 9174 4.6)")]
     Unexpected { found: NodeId, expected: NodeId },
-    #[error("the peer's certificate does not prove that it is {0} (RFC 9174 4.4.4.3)")]
-    Unauthenticated(NodeId),
+    #[error(
+        "the peer's certificate does not prove that it is {0}, it names {1} (RFC 9174 4.4.4.3)"
+    )]
+    Unauthenticated(NodeId, String),
 }
 
 impl InitFault {
     fn down(&self) -> DownReason {
         match self {
-            Self::Unexpected { .. } | Self::Unauthenticated(_) => {
+            Self::Unexpected { .. } | Self::Unauthenticated(..) => {
                 DownReason::Security(self.to_string())
             }
             _ => peer_fault(self),
@@ -242,7 +248,13 @@ impl Session {
         if let Some(identities) = &self.identities
             && !self.proves(identities, &peer)
         {
-            return Err(InitFault::Unauthenticated(peer));
+            let named = identities.node_ids.iter().take(NAMED_MOST);
+            let named: Vec<String> = named.map(ToString::to_string).collect();
+            let named = match named.is_empty() {
+                true => "no node".into(),
+                false => named.join(", "),
+            };
+            return Err(InitFault::Unauthenticated(peer, named));
         }
         Ok((peer, extensions))
     }
