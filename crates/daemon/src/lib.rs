@@ -52,5 +52,6 @@ mod slow_disk;
 pub mod storing;
 pub mod streams;
 pub mod telemetry;
+pub mod web;
 
 pub use run::{Ready, RunError, run};
