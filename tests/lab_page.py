@@ -265,7 +265,7 @@ class LabServer(Place):
 
     def test_head_is_answered_as_get_without_a_content_and_nothing_else_is_taken(self) -> None:
         url = self.simulated()
-        for path in ["/", "/page.js", "/page.css"]:
+        for path in ["/", "/page.js", "/page.css", "/parts.js"]:
             with self.subTest(path):
                 words = f"{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
                 status, fields, content = asked(url, f"HEAD {words}")

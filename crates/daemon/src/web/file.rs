@@ -31,6 +31,15 @@ pub struct File {
 }
 
 impl File {
+    /// The script of what all pages have in common.
+    #[must_use]
+    pub const fn parts() -> Self {
+        Self {
+            kind: Kind::Script,
+            content: Bytes::from_static(include_bytes!("parts.js")),
+        }
+    }
+
     /// One with this content.
     pub fn new(kind: Kind, content: impl Into<Bytes>) -> Self {
         let content = content.into();

@@ -8,11 +8,11 @@ use axum::routing::get;
 use crate::web::{File, Kind};
 
 /// The paths of the files.
-pub(crate) const PATHS: [&str; 3] = ["/", "/page.css", "/page.js"];
+pub(crate) const PATHS: [&str; 4] = ["/", "/page.css", "/page.js", "/parts.js"];
 
 /// The files.
 pub(crate) fn page() -> Router {
-    let [index, style, script] = PATHS;
+    let [index, style, script, parts] = PATHS;
     Router::new()
         .route(
             index,
@@ -26,4 +26,5 @@ pub(crate) fn page() -> Router {
             script,
             get(async || File::new(Kind::Script, include_str!("page.js"))),
         )
+        .route(parts, get(async || File::parts()))
 }

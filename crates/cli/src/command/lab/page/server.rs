@@ -88,6 +88,7 @@ fn router(board: &Arc<Board>) -> Router {
         .route("/", get(index))
         .route("/page.css", get(style))
         .route("/page.js", get(script))
+        .route("/parts.js", get(async || File::parts()))
         .route("/events", get(events))
         .route("/report.html", get(report))
         .fallback(async || (StatusCode::NOT_FOUND, "there is no such page\n"))
