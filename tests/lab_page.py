@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -82,27 +83,63 @@ at = "18s"
 """
 
 
-@unittest.skipUnless(browser.program(), "no chromium")
-class LabPage(unittest.TestCase):
-    """`dhow lab run --page`."""
+# Connections that the page serves at once.
+PLACES = 32
+
+# Octets that may wait in the system for a reader: 64 KiB, with what the system itself needs for them.
+WAITING_MAX = 256 << 10
+
+# Its state is so large that it soon fills the sockets of who does not read.
+MANY_NODES = """
+[[grid]]
+name = "village-"
+width = 20
+height = 20
+rate = "1Mbit"
+[[traffic]]
+from = "village-*"
+to = "village-*"
+within = 6
+size = "1kB"
+mean = "1h"
+lifetime = "10min"
+[stop]
+at = "300h"
+"""
+
+
+class Place(unittest.TestCase):
+    """A directory, and a lab with a page in it."""
 
     def setUp(self) -> None:
         self.place = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.browser = browser.Browser()
-        self.addCleanup(self.browser.__exit__)
+        self.labs = 0
 
-    def start(self, scenario: str, *words: str) -> tuple[subprocess.Popen, str]:
-        """A lab with its page, and the page's address."""
+    def start(self, scenario: str, *words: str, address: str = "") -> tuple[subprocess.Popen, str]:
+        """A lab with its page, and the page's first address."""
         (self.place / "study.toml").write_text(scenario)
-        command = [dhow("debug"), "lab", "run", "study.toml", "--out", "out", *words, "--page"]
+        self.labs += 1
+        out = "out" if self.labs == 1 else f"out{self.labs}"
+        command = [dhow("debug"), "lab", "run", "study.toml", "--out", out, *words, "--page", *address.split()]
         lab = subprocess.Popen(command, cwd=self.place, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(lab.wait, PATIENCE_S)
         self.addCleanup(lab.send_signal, signal.SIGINT)
         self.addCleanup(lab.stderr.close)
         for line in lab.stderr:
-            if found := re.search(r"the page is (http://127\.0\.0\.1:\d+/)", line):
+            if found := re.search(r"the page is (http://\S+:\d+/)(.*)", line):
+                self.others = re.findall(r"http://(\S+):\d+/", found[2])
                 return lab, found[1]
         self.fail("the lab has told of no page")
+
+
+@unittest.skipUnless(browser.program(), "no chromium")
+class LabPage(Place):
+    """`dhow lab run --page`."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.browser = browser.Browser()
+        self.addCleanup(self.browser.__exit__)
 
     def shown(self, words: str) -> None:
         """Once the page shows these words."""
@@ -172,6 +209,108 @@ class LabPage(unittest.TestCase):
             said = subprocess.run(command, cwd=self.place, capture_output=True, text=True, timeout=PATIENCE_S)
         self.assertEqual(said.returncode, 1)
         self.assertIn("cannot serve the page", said.stderr)
+
+    def test_readers_that_never_read_keep_the_page_from_nobody(self) -> None:
+        lab, url = self.start(SIMULATED, "--backend", "sim", "--jobs", "1")
+        mute = [self.enterContext(connected(url, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")) for _ in range(PLACES)]
+        for one in mute:
+            self.assertEqual(one.recv(1), b"H")
+        self.browser.open(url)
+        self.shown("of 8 runs done, 1 under way")
+        self.browser.until("document.querySelectorAll('#graph .node').length == 3", PATIENCE_S)
+        lab.send_signal(signal.SIGINT)
+        self.shown("The lab was interrupted.")
+        self.assertEqual(lab.wait(PATIENCE_S), 130)
+
+
+class LabServer(Place):
+    """The page's server, as those meet it who are no browser."""
+
+    def simulated(self, scenario: str = SIMULATED, address: str = "") -> str:
+        """A lab in virtual time, and the URL of its page."""
+        return self.start(scenario, "--backend", "sim", "--jobs", "1", address=address)[1]
+
+    def test_a_reader_that_takes_nothing_is_let_go(self) -> None:
+        url = self.simulated(MANY_NODES)
+        reader = self.enterContext(connected(url, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+        self.assertEqual(reader.recv(1), b"H")
+        most, until = 0, time.monotonic() + PATIENCE_S
+        while (waiting := kept_for(reader)) is not None:
+            most = max(most, waiting)
+            self.assertLess(time.monotonic(), until, f"it is served still, and {waiting} octets wait for it")
+            time.sleep(0.1)
+        self.assertLessEqual(most, WAITING_MAX)
+
+    def test_names_that_others_may_own_are_refused_at_every_address(self) -> None:
+        for address in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0", "[::1]:0"]:
+            url = self.simulated(address=address)
+            with self.subTest(address):
+                port = url.rpartition(":")[2]
+                known = [("elsewhere.example", 403), ("127.0.0.1.elsewhere.example", 403), ("127.0.0.1", 200), ("localhost:80", 200), ("[::1]", 200), (socket.gethostname(), 200)]
+                for place in [url, *(f"http://{it}:{port}" for it in self.others)]:
+                    for host, status in known:
+                        with self.subTest(place=place, host=host):
+                            self.assertEqual(asked(place, f"GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")[0], status)
+                self.assertEqual(asked(url, "GET / HTTP/1.1\r\nConnection: close\r\n\r\n")[0], 403)
+
+    def test_an_address_of_all_interfaces_is_told_as_addresses_that_lead_to_the_page(self) -> None:
+        for address, first in [("0.0.0.0:0", r"127\.0\.0\.1"), ("[::]:0", r"127\.0\.0\.1")]:
+            with self.subTest(address):
+                url = self.simulated(address=address)
+                self.assertRegex(url, rf"^http://{first}:\d+/$")
+                self.assertNotRegex(url, r":0/$")
+                port = url.rpartition(":")[2]
+                for place in [url, *(f"http://{it}:{port}" for it in self.others)]:
+                    self.assertEqual(asked(place, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")[0], 200)
+
+    def test_head_is_answered_as_get_without_a_content_and_nothing_else_is_taken(self) -> None:
+        url = self.simulated()
+        for path in ["/", "/page.js", "/page.css", "/parts.js"]:
+            with self.subTest(path):
+                words = f"{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+                status, fields, content = asked(url, f"HEAD {words}")
+                self.assertEqual((status, content), (200, b""))
+                self.assertEqual(int(fields["content-length"]), len(asked(url, f"GET {words}")[2]))
+        status, fields, content = asked(url, "HEAD /events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        self.assertEqual((status, fields["content-type"], content), (200, "text/event-stream", b""))
+        self.assertEqual(asked(url, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")[0], 405)
+        self.assertEqual(asked(url, "GET /../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")[0], 404)
+        self.assertEqual(asked(url, "nothing\r\n\r\n")[0], 400)
+
+    def test_ctrl_c_ends_the_lab_though_nobody_reads(self) -> None:
+        lab, url = self.start(MANY_NODES, "--backend", "sim", "--jobs", "1")
+        for words in ["", "GET / HT", "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n"]:
+            self.enterContext(connected(url, words))
+        lab.send_signal(signal.SIGINT)
+        self.assertEqual(lab.wait(PATIENCE_S), 130)
+
+
+def kept_for(reader: socket.socket) -> int | None:
+    """Octets that wait for a reader at the other end of its connection, by the system's table; none once that end is closed."""
+    ends = [f":{place[1]:04X}" for place in [reader.getpeername(), reader.getsockname()]]
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        is_established = words[3] == "01"
+        if is_established and [words[1][-5:], words[2][-5:]] == ends:
+            return int(words[4].split(":")[0], 16)
+    return None
+
+
+def connected(url: str, words: str) -> socket.socket:
+    """A connection on which this was said."""
+    host, _, port = url.removeprefix("http://").rstrip("/").rpartition(":")
+    stream = socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S)
+    stream.sendall(words.encode())
+    return stream
+
+
+def asked(url: str, words: str) -> tuple[int, dict[str, str], bytes]:
+    """The status, the fields and the content of an answer."""
+    with connected(url, words) as stream:
+        answer = b"".join(iter(lambda: stream.recv(65536), b""))
+    head, _, content = answer.partition(b"\r\n\r\n")
+    first, *fields = head.decode().split("\r\n")
+    return int(first.split()[1]), dict(it.lower().split(": ", 1) for it in fields), content
 
 
 if __name__ == "__main__":

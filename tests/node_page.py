@@ -104,6 +104,22 @@ rate = "1Mbit"
         self.browser.until(f"{row}.innerText.includes('ipn:2.0') && {row}.innerText.includes('up')", 30)
         self.shown("session up: ")
 
+    def test_events_stand_still_while_they_are_paused_and_those_that_come_are_counted(self) -> None:
+        self.sign_in()
+        self.browser.evaluate("document.getElementById('pause').focus()")
+        self.browser.press("Enter")
+        self.browser.until("document.getElementById('pause').getAttribute('aria-pressed') == 'true'")
+        self.assertEqual(self.receiver.stop(), 0)
+        self.browser.until("/^Go on [(]\\d+ more[)]$/.test(document.getElementById('pause').textContent)", 30)
+        self.browser.press("Enter")
+        self.browser.until("document.querySelector('#events li').textContent.endsWith('left out while paused')", 30)
+        self.assertEqual(self.browser.evaluate("document.getElementById('pause').textContent"), "Pause")
+
+    def test_quantities_have_three_digits_also_where_they_round_to_the_next_unit(self) -> None:
+        self.browser.open(f"http://127.0.0.1:{self.web}/")
+        said = self.browser.evaluate("import('./parts.js').then(it => [0, 999, 1000, 999499, 999999, 2e15].map(it.octets).join())")
+        self.assertEqual(said, "0 B,999 B,1.00 kB,999 kB,1.00 MB,2.00 PB")
+
     def test_why_something_waits_is_explained(self) -> None:
         sent = self.sender.run("send", "ipn:9.1", str(self.payload()))
         self.assertEqual(sent.returncode, 0, sent.stderr)

@@ -53,5 +53,6 @@ pub mod storing;
 mod strangers;
 pub mod streams;
 pub mod telemetry;
+pub mod web;
 
 pub use run::{Ready, RunError, run};

@@ -7,9 +7,9 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 
 use super::ask::{Asker, Gone};
-use super::pieces::{Pieces, Rest};
 use super::routes::Office;
 use crate::export::source::Cursor;
+use crate::web::{Pieces, Rest};
 
 /// The rest of an export.
 struct Export {
@@ -18,6 +18,8 @@ struct Export {
 }
 
 impl Rest for Export {
+    type Error = Gone;
+
     async fn next(self) -> Result<(Bytes, Option<Self>), Gone> {
         let (octets, cursor) = self.asker.export(self.cursor).await?;
         let asker = self.asker;

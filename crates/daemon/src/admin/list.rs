@@ -14,8 +14,8 @@ use dhow_node::Node;
 use serde::Serialize;
 
 use super::ask::{Asker, Gone};
-use super::pieces::{Pieces, Rest};
 use super::refusal::Refusal;
+use crate::web::{Pieces, Rest};
 
 /// Octets of a piece, about: an entry more at most. A connection holds two, one of them on its way into the socket.
 const PIECE_OCTETS: usize = 32 << 10;
@@ -70,6 +70,8 @@ struct Left {
 }
 
 impl Rest for Left {
+    type Error = Gone;
+
     async fn next(self) -> Result<(Bytes, Option<Self>), Gone> {
         let (write, place) = (Arc::clone(&self.write), self.place);
         let mut piece = Piece {

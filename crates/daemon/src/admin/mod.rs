@@ -5,7 +5,6 @@
 
 pub mod ask;
 pub mod bundle_name;
-mod callers;
 mod changing;
 mod exporting;
 pub mod json;
@@ -15,12 +14,10 @@ mod loads;
 pub mod metrics;
 mod neighbours;
 pub(crate) mod page;
-mod pieces;
 pub mod refusal;
 pub mod rights;
 pub mod routes;
 pub mod server;
 pub(crate) mod serving;
 mod telemetry;
-mod unread;
 mod why;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::ask::Asker;
 use super::live::{Live, LiveFacts};
 use super::routes::{Callers, Facts, Office, router};
-use super::server::{AdminThread, Routers, Sockets};
+use super::server::{self, Routers, Sockets};
 use crate::config::NodeFile;
 use crate::config::file::DurabilitySetting;
 use crate::http::events::Events;
@@ -15,6 +15,7 @@ use crate::run::Ready;
 use crate::storing::Answers;
 use crate::streams::bound::Bound;
 use crate::streams::tls::Tls;
+use crate::web::Served;
 
 /// What the node does not know of itself.
 pub(crate) fn facts(file: &NodeFile, ready: &Ready, bound: &Bound, tls: Option<&Tls>) -> Facts {
@@ -75,7 +76,7 @@ pub(crate) fn start_admin(
     (asker, keeper, store): (Asker, Shared, Answers),
     events: Events,
     places: usize,
-) -> std::io::Result<AdminThread> {
+) -> std::io::Result<Served> {
     let office = Office {
         asker,
         facts: Arc::new(facts),
@@ -98,5 +99,5 @@ pub(crate) fn start_admin(
         open,
         applications,
     };
-    AdminThread::start(sockets, routers, places)
+    server::start(sockets, routers, places)
 }

@@ -165,7 +165,7 @@ impl Run {
         }
         let page = self.page.map(Page::start).transpose()?;
         if let Some(page) = &page {
-            output::talk(&format!("the page is http://{}/", page.address()));
+            output::talk(&format!("the page is {}", page.places()));
         }
         interrupt::allow_longer();
         interrupt::say_at_end(|| "`dhow lab down --all` removes what is left".to_owned());

@@ -1,12 +1,12 @@
 // The page of a node: asks it again and again, and listens to its events. What nodes and neighbours say is shown as text alone.
 
+import { $, Log, fill, number, octets, say, shape } from "./parts.js";
+
 const INTERVAL_MS = 2000;
 const QUEUES_FIRST = 20;
 const QUEUES_MOST = 1000;
-const EVENTS_SHOWN = 200;
 const KEY = "dhow-token";
 
-const $ = (id) => document.getElementById(id);
 let token = sessionStorage.getItem(KEY) ?? "";
 if (location.hash.length > 1) {
   // A link may carry the token: a fragment is sent to nobody, and it is not left in the address.
@@ -14,7 +14,7 @@ if (location.hash.length > 1) {
   sessionStorage.setItem(KEY, token);
   history.replaceState(null, "", location.pathname);
 }
-let paused = false;
+const log = new Log($("events"), $("pause"));
 let isWhole = false; // all queues are shown, and not the largest alone
 const before = new Map(); // sessions: octets at the last look
 const seen = new Map(); // neighbours: times in which a session was up
@@ -36,19 +36,7 @@ async function ask(path, method = "GET") {
 
 const read = async (path) => (await ask(path)).json();
 
-// Quantities as people read them.
-function octets(count) {
-  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
-  let unit = 0;
-  while (count >= 1000 && unit < units.length - 1) {
-    count /= 1000;
-    unit += 1;
-  }
-  return `${unit === 0 ? count : count.toPrecision(3)} ${units[unit]}`;
-}
-
 const rate = (perSecond) => (perSecond > 0 ? `${octets(Math.round(perSecond))}/s` : "0");
-const number = (count) => count.toLocaleString("en");
 
 function time(ms) {
   if (ms === null || ms === undefined) return "";
@@ -57,46 +45,6 @@ function time(ms) {
     if (ms >= size) return `${Math.floor(ms / size)} ${name}`;
   }
   return `${Math.floor(ms)} ms`;
-}
-
-// Rows of a table, kept by their keys so that what has the focus keeps it.
-function fill(body, items) {
-  const rows = new Map([...body.rows].map((row) => [row.dataset.key, row]));
-  const heads = [...body.parentElement.tHead.rows[0].cells].map((cell) => cell.textContent);
-  let place = body.firstElementChild;
-  for (const { key, cells } of items) {
-    let row = rows.get(key);
-    rows.delete(key);
-    if (!row) {
-      row = document.createElement("tr");
-      row.dataset.key = key;
-      cells.forEach((_, at) => {
-        row.insertCell().dataset.head = heads[at];
-      });
-    }
-    cells.forEach((cell, at) => set(row.cells[at], cell));
-    if (row === place) place = place.nextElementSibling;
-    else body.insertBefore(row, place);
-  }
-  rows.forEach((row) => row.remove());
-}
-
-function set(cell, value) {
-  const { text = "", kind = "", press } = typeof value === "object" ? value : { text: String(value) };
-  if (press) {
-    let button = cell.querySelector("button");
-    if (!button) {
-      button = document.createElement("button");
-      button.type = "button";
-      cell.replaceChildren(button);
-    }
-    if (button.textContent !== text) button.textContent = text;
-    button.setAttribute("aria-label", value.label ?? text);
-    button.onclick = press;
-    return;
-  }
-  if (cell.className !== kind) cell.className = kind;
-  if (cell.textContent !== text) cell.textContent = text;
 }
 
 const num = (text) => ({ text, kind: "number" });
@@ -185,15 +133,7 @@ function remember(sessions) {
 
 // The time line: what is planned, and which sessions were there.
 const DTN_EPOCH_MS = Date.UTC(2000, 0, 1);
-const SVG = "http://www.w3.org/2000/svg";
-
-function draw(svg, name, attributes, text) {
-  const shape = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) shape.setAttribute(key, value);
-  if (text) shape.textContent = text;
-  svg.append(shape);
-  return shape;
-}
+const draw = (svg, ...it) => svg.append(shape(...it));
 
 function showContacts(contacts, own) {
   const span = Number(document.querySelector("input[name=span]:checked").value) * 1000;
@@ -241,8 +181,7 @@ function showContacts(contacts, own) {
     const peer = own.includes(next.from) ? next.to : next.from;
     words.push(`The next planned contact is with ${peer} in ${time(Math.max(next.start_dtn_ms + DTN_EPOCH_MS - now, 0))}.`);
   } else if (contacts.length === 0) words.push("No contact is planned.");
-  const text = words.join(" ");
-  if ($("timeline-text").textContent !== text) $("timeline-text").textContent = text;
+  say($("timeline-text"), words.join(" "));
 }
 
 function showQueues(destinations) {
@@ -411,17 +350,9 @@ async function listen() {
 }
 
 function told(event) {
-  if (paused) return;
   const { event: kind, ...rest } = event;
-  const line = document.createElement("li");
-  const when = document.createElement("time");
-  when.dateTime = new Date().toISOString();
-  when.textContent = new Date().toLocaleTimeString();
   const words = Object.entries(rest).filter(([, value]) => value !== null).map(([key, value]) => `${key.replaceAll("_", " ")} ${value}`);
-  line.append(when, `${kind.replaceAll("_", " ")}: ${words.join(", ")}`);
-  const list = $("events");
-  list.prepend(line);
-  while (list.children.length > EVENTS_SHOWN) list.lastElementChild.remove();
+  log.add(new Date().toLocaleTimeString(), `${kind.replaceAll("_", " ")}: ${words.join(", ")}`);
 }
 
 function signIn(error) {
@@ -437,11 +368,6 @@ $("sign-in").addEventListener("submit", (event) => {
   token = $("token").value;
   sessionStorage.setItem(KEY, token);
   begin();
-});
-$("pause").addEventListener("click", () => {
-  paused = !paused;
-  $("pause").setAttribute("aria-pressed", String(paused));
-  $("pause").textContent = paused ? "Go on" : "Pause";
 });
 $("spans").addEventListener("change", () => showContacts(planned, own));
 $("more").addEventListener("click", () => {

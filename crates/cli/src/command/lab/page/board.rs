@@ -7,6 +7,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use tokio::sync::watch;
+
 /// Events that are kept for readers.
 const EVENTS_MAX: usize = 200;
 
@@ -14,7 +17,10 @@ const EVENTS_MAX: usize = 200;
 #[derive(Debug, Default)]
 pub struct Board {
     shown: Mutex<Shown>,
-    changed: Condvar,
+    /// Tells readers of another state of what is shown.
+    news: watch::Sender<()>,
+    /// Tells the lab of readers that come, go, or have the report.
+    readers: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -27,26 +33,42 @@ struct Shown {
     /// Events that there were before the first that is kept.
     gone: u64,
     ended: Option<Arc<str>>,
-    report: Option<Arc<[u8]>>,
+    report: Option<Bytes>,
     /// Readers of events at present.
     readers: usize,
-    /// Readers that have asked for the report.
+    /// Those of them, or who were of them, that may ask for the report.
+    due: usize,
+    /// Readers that have been given the report.
     reported: usize,
     is_closed: bool,
 }
 
-/// A reader's place.
-#[derive(Debug, Default)]
-pub struct Place {
+/// A reader, at its place.
+#[derive(Debug)]
+pub struct Reader {
+    board: Arc<Board>,
+    news: watch::Receiver<()>,
     plan: u64,
     now: u64,
     events: u64,
     has_ended: bool,
 }
 
+/// The report on its way to a reader, who has been given it once this value is dropped.
+#[derive(Debug)]
+pub struct Given {
+    board: Arc<Board>,
+    text: Bytes,
+}
+
 impl Board {
     fn shown(&self) -> MutexGuard<'_, Shown> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Shown)) {
+        change(&mut self.shown());
+        self.news.send_replace(());
     }
 
     /// True while somebody reads.
@@ -56,84 +78,138 @@ impl Board {
 
     /// Shows another run.
     pub fn plan(&self, text: &str) {
-        let mut shown = self.shown();
-        shown.plan = (shown.plan.0 + 1, text.into());
-        self.changed.notify_all();
+        self.change(|shown| shown.plan = (shown.plan.0 + 1, text.into()));
     }
 
     /// Shows another state of the run.
     pub fn now(&self, text: &str) {
-        let mut shown = self.shown();
-        shown.now = (shown.now.0 + 1, text.into());
-        self.changed.notify_all();
+        self.change(|shown| shown.now = (shown.now.0 + 1, text.into()));
     }
 
     /// Adds an event.
     pub fn event(&self, text: &str) {
-        let mut shown = self.shown();
-        if shown.events.len() == EVENTS_MAX {
-            shown.events.pop_front();
-            shown.gone += 1;
-        }
-        shown.events.push_back(text.into());
-        self.changed.notify_all();
+        self.change(|shown| {
+            if shown.events.len() == EVENTS_MAX {
+                shown.events.pop_front();
+                shown.gone += 1;
+            }
+            shown.events.push_back(text.into());
+        });
     }
 
     /// Says that the lab has ended, and gives what readers may ask for then.
     pub fn end(&self, text: &str, report: Option<Vec<u8>>) {
-        let mut shown = self.shown();
-        shown.ended = Some(text.into());
-        shown.report = report.map(Arc::from);
-        self.changed.notify_all();
+        self.change(|shown| {
+            shown.ended = Some(text.into());
+            shown.report = report.map(Bytes::from);
+            shown.due = shown.readers;
+        });
     }
 
     /// The report, once the lab has ended.
-    pub fn report(&self) -> Option<Arc<[u8]>> {
-        let mut shown = self.shown();
-        shown.reported += 1;
-        self.changed.notify_all();
-        shown.report.clone()
+    pub fn report(&self) -> Option<Bytes> {
+        self.shown().report.clone()
     }
 
-    /// Waits until each reader has asked for the report, but no longer than this, and lets none read on.
+    /// Waits until readers have the report, or are told of the end where there is none, but no longer than this; none reads on.
     pub fn close(&self, patience: Duration) {
         let until = Instant::now() + patience;
+        self.wait(until, |shown| {
+            shown.report.is_none() || shown.reported >= shown.due
+        });
+        self.change(|shown| shown.is_closed = true);
+        self.wait(until, |shown| shown.readers == 0);
+    }
+
+    fn wait(&self, until: Instant, is_done: impl Fn(&Shown) -> bool) {
         let mut shown = self.shown();
-        while shown.report.is_some() && shown.reported < shown.readers {
+        while !is_done(&shown) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                break;
+                return;
             }
-            let waited = self.changed.wait_timeout(shown, left);
+            let waited = self.readers.wait_timeout(shown, left);
             shown = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        shown.is_closed = true;
-        self.changed.notify_all();
+    }
+}
+
+impl Reader {
+    /// A reader of what a board shows, who knows the events before this one.
+    pub fn new(board: &Arc<Board>, events: u64) -> Self {
+        let mut shown = board.shown();
+        shown.readers += 1;
+        shown.due += usize::from(shown.ended.is_some());
+        // An event that was not yet there belongs to another lab, at the same address.
+        let events = Some(events).filter(|it| *it <= shown.last());
+        Self {
+            board: Arc::clone(board),
+            news: board.news.subscribe(),
+            plan: 0,
+            now: 0,
+            events: events.unwrap_or(0),
+            has_ended: false,
+        }
     }
 
-    /// A reader comes.
-    pub fn enter(&self) {
-        self.shown().readers += 1;
+    /// News at the reader's place, as server-sent events, once there is anything or this time is over; nothing when the page is closed.
+    pub async fn read(&mut self, patience: Duration) -> Option<String> {
+        // Whatever comes from here on is seen below or waited for.
+        self.news.mark_unchanged();
+        if !self.has_news() {
+            // It is the same whether something is new or the time is over.
+            let _ = tokio::time::timeout(patience, self.news.changed()).await;
+        }
+        let board = Arc::clone(&self.board);
+        let shown = board.shown();
+        let news = shown.news(self);
+        match (news.is_empty(), shown.is_closed) {
+            (false, _) => Some(news),
+            (true, true) => None,
+            // A comment, by which a connection that is lost is found.
+            (true, false) => Some(":\n\n".to_owned()),
+        }
     }
 
-    /// A reader goes.
-    pub fn leave(&self) {
-        let mut shown = self.shown();
+    fn has_news(&self) -> bool {
+        let shown = self.board.shown();
+        shown.is_closed
+            || shown.plan.0 > self.plan
+            || shown.now.0 > self.now
+            || shown.last() > self.events
+            || shown.ended.is_some() && !self.has_ended
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut shown = self.board.shown();
         shown.readers = shown.readers.saturating_sub(1);
-        self.changed.notify_all();
+        // Who was never told of the end asks for no report.
+        let is_due = shown.ended.is_some() && !self.has_ended;
+        shown.due = shown.due.saturating_sub(usize::from(is_due));
+        self.board.readers.notify_all();
     }
+}
 
-    /// News at a reader's place, as server-sent events, once there is anything or this time is over; nothing when the page is closed.
-    pub fn next(&self, place: &mut Place, patience: Duration) -> Option<String> {
-        let mut shown = self.shown();
-        if !shown.is_closed && !shown.has_news(place) {
-            let waited = self.changed.wait_timeout(shown, patience);
-            shown = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        match shown.is_closed {
-            true => None,
-            false => Some(shown.news(place)),
-        }
+impl Given {
+    /// The report for a reader of this board.
+    pub fn new(board: &Arc<Board>, text: Bytes) -> Self {
+        let board = Arc::clone(board);
+        Self { board, text }
+    }
+}
+
+impl AsRef<[u8]> for Given {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        self.board.shown().reported += 1;
+        self.board.readers.notify_all();
     }
 }
 
@@ -143,14 +219,7 @@ impl Shown {
         self.gone.saturating_add(kept)
     }
 
-    fn has_news(&self, place: &Place) -> bool {
-        self.plan.0 > place.plan
-            || self.now.0 > place.now
-            || self.last() > place.events
-            || self.ended.is_some() && !place.has_ended
-    }
-
-    fn news(&self, place: &mut Place) -> String {
+    fn news(&self, place: &mut Reader) -> String {
         let mut text = String::new();
         let mut add = |name: &str, words: &str| {
             text += &format!("event: {name}\ndata: {words}\n\n");
@@ -171,19 +240,16 @@ impl Shown {
             place.events = self.gone;
         }
         let known = usize::try_from(place.events - self.gone).unwrap_or(usize::MAX);
-        for event in self.events.iter().skip(known) {
-            add("event", event);
+        for (number, event) in (place.events + 1..).zip(self.events.iter().skip(known)) {
+            // A reader that comes again says the last that it has.
+            add("event", &format!("{event}\nid: {number}"));
         }
         place.events = self.last();
         if let Some(ended) = self.ended.as_ref().filter(|_| !place.has_ended) {
             place.has_ended = true;
             add("ended", ended);
         }
-        match text.is_empty() {
-            // A comment, by which a connection that is lost is found.
-            true => ":\n\n".to_owned(),
-            false => text,
-        }
+        text
     }
 }
 
@@ -193,55 +259,90 @@ mod tests {
 
     const NOT: Duration = Duration::ZERO;
 
+    fn next(reader: &mut Reader) -> Option<String> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        runtime.unwrap().block_on(reader.read(NOT))
+    }
+
     #[test]
     fn a_reader_has_the_newest_state_and_each_event_once() {
-        let (board, mut place) = (Board::default(), Place::default());
+        let board = Arc::new(Board::default());
+        let mut reader = Reader::new(&board, 0);
         board.plan("1");
         board.now("2");
         board.now("3");
         board.event("4");
-        let news = board.next(&mut place, NOT).unwrap();
         assert_eq!(
-            news,
-            "event: plan\ndata: 1\n\nevent: now\ndata: 3\n\nevent: event\ndata: 4\n\n"
+            next(&mut reader).unwrap(),
+            "event: plan\ndata: 1\n\nevent: now\ndata: 3\n\nevent: event\ndata: 4\nid: 1\n\n"
         );
-        assert_eq!(board.next(&mut place, NOT).unwrap(), ":\n\n");
+        assert_eq!(next(&mut reader).unwrap(), ":\n\n");
         board.event("5");
         assert_eq!(
-            board.next(&mut place, NOT).unwrap(),
-            "event: event\ndata: 5\n\n"
+            next(&mut reader).unwrap(),
+            "event: event\ndata: 5\nid: 2\n\n"
         );
     }
 
     #[test]
+    fn a_reader_that_comes_again_goes_on_behind_the_last_event_that_it_has() {
+        let board = Arc::new(Board::default());
+        board.event("4");
+        board.event("5");
+        let mut again = Reader::new(&board, 1);
+        assert_eq!(
+            next(&mut again).unwrap(),
+            "event: event\ndata: 5\nid: 2\n\n"
+        );
+        // A number of another lab, which had more.
+        let mut other = Reader::new(&board, 3);
+        assert_eq!(next(&mut other).unwrap().matches("event: event").count(), 2);
+    }
+
+    #[test]
     fn a_reader_that_does_not_read_is_told_what_it_missed_and_nothing_grows() {
-        let (board, mut place) = (Board::default(), Place::default());
+        let board = Arc::new(Board::default());
+        let mut reader = Reader::new(&board, 0);
         board.event("0");
-        board.next(&mut place, NOT).unwrap();
+        next(&mut reader).unwrap();
         for number in 1..=1_000 {
             board.event(&number.to_string());
         }
         assert_eq!(board.shown().events.len(), EVENTS_MAX);
-        let news = board.next(&mut place, NOT).unwrap();
+        let news = next(&mut reader).unwrap();
         assert!(
-            news.starts_with("event: skipped\ndata: 800\n\nevent: event\ndata: 801\n\n"),
+            news.starts_with("event: skipped\ndata: 800\n\nevent: event\ndata: 801\nid: 802\n\n"),
             "{news}"
         );
         assert_eq!(news.matches("event: event").count(), EVENTS_MAX);
     }
 
     #[test]
-    fn the_end_is_told_and_waits_for_readers_no_longer_than_it_may() {
-        let (board, mut place) = (Board::default(), Place::default());
-        board.enter();
+    fn the_end_is_told_before_a_page_is_closed() {
+        let board = Arc::new(Board::default());
+        let mut reader = Reader::new(&board, 0);
+        board.end("done", None);
+        board.close(NOT);
+        assert_eq!(next(&mut reader).unwrap(), "event: ended\ndata: done\n\n");
+        assert_eq!(next(&mut reader), None);
+    }
+
+    #[test]
+    fn the_end_waits_for_readers_that_are_to_have_the_report_and_for_no_others() {
+        let board = Arc::new(Board::default());
+        let (mut reader, gone) = (Reader::new(&board, 0), Reader::new(&board, 0));
         board.end("done", Some(b"report".to_vec()));
-        assert_eq!(
-            board.next(&mut place, NOT).unwrap(),
-            "event: ended\ndata: done\n\n"
-        );
-        // The one reader has the report, so there is nothing to wait for.
-        assert_eq!(board.report().as_deref(), Some(&b"report"[..]));
+        next(&mut reader).unwrap();
+        drop(gone);
+        // It asks for the report once it has been told, and reads no events meanwhile.
+        drop(reader);
+        let report = Given::new(&board, board.report().unwrap());
+        assert_eq!(report.as_ref(), b"report");
+        assert_eq!((board.shown().due, board.shown().reported), (1, 0));
+        drop(report);
+        // There is nothing to wait for.
         board.close(Duration::from_secs(3600));
-        assert_eq!(board.next(&mut place, NOT), None);
     }
 }

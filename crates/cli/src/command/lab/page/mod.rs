@@ -111,9 +111,11 @@ impl Page {
         })
     }
 
-    /// Its place.
-    pub const fn address(&self) -> SocketAddr {
-        self.server.address()
+    /// The URLs at which it can be opened, one behind the other.
+    pub fn places(&self) -> String {
+        let places = self.server.reach().into_iter();
+        let places: Vec<String> = places.map(|place| format!("http://{place}/")).collect();
+        places.join(", ")
     }
 
     fn told(&self) -> MutexGuard<'_, Told> {

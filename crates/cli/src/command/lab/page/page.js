@@ -1,36 +1,21 @@
 // The page of a lab: what it is told by events, drawn. Names of nodes and links are shown as text alone.
 
+import { $, Log, fill, number, octets, say, scaled, shape, things } from "./parts.js";
+
 const ROWS = 40; // of each table
 const GRAPH_NODES = 400; // a picture of more shows nothing
 const NAMES_NODES = 60; // more names would lie on each other
 const TIMELINE_ROWS = 24;
-const EVENTS_SHOWN = 200;
 const SILENCE_MS = 8000; // the lab says something every two seconds
-const SVG = "http://www.w3.org/2000/svg";
 
-const $ = (id) => document.getElementById(id);
+const log = new Log($("events"), $("pause"));
 let plan = null; // the run that is shown
 let state = null; // what the lab said last
 let before = []; // states of the run in the last seconds, for rates
-let paused = false;
-let missed = 0; // events that came while the log was paused
 let over = false;
 let heard = performance.now();
 
-// Quantities as people read them.
-function scaled(value, units, base) {
-  let unit = 0;
-  while (value >= base && unit < units.length - 1) {
-    value /= base;
-    unit += 1;
-  }
-  return `${unit === 0 ? Math.round(value) : value.toPrecision(3)} ${units[unit]}`;
-}
-
-const octets = (count) => scaled(count, ["B", "kB", "MB", "GB", "TB"], 1000);
-const bits = (perSecond) => (perSecond >= 1 ? scaled(perSecond, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"], 1000) : "0");
-const number = (count) => count.toLocaleString("en");
-const things = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
+const bits = (perSecond) => (perSecond >= 1 ? scaled(perSecond, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"]) : "0");
 
 function time(ms) {
   const seconds = ms / 1000;
@@ -40,45 +25,6 @@ function time(ms) {
   const hours = Math.floor(minutes / 60);
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
-
-// Rows of a table, kept by their keys so that a screen reader's place stays.
-function fill(body, items) {
-  const rows = new Map([...body.rows].map((row) => [row.dataset.key, row]));
-  const heads = [...body.parentElement.tHead.rows[0].cells].map((cell) => cell.textContent);
-  let place = body.firstElementChild;
-  for (const { key, cells } of items) {
-    let row = rows.get(key);
-    rows.delete(key);
-    if (!row) {
-      row = document.createElement("tr");
-      row.dataset.key = key;
-      cells.forEach((_, at) => {
-        row.insertCell().dataset.head = heads[at];
-      });
-    }
-    cells.forEach((cell, at) => {
-      const { text, kind = "", part } = typeof cell === "object" ? cell : { text: cell };
-      const old = row.cells[at];
-      if (old.className !== kind) old.className = kind;
-      if (old.textContent !== text) old.textContent = text;
-      if (part !== undefined) old.style.setProperty("--part", part);
-    });
-    if (row === place) place = place.nextElementSibling;
-    else body.insertBefore(row, place);
-  }
-  rows.forEach((row) => row.remove());
-}
-
-function shape(name, attributes, text) {
-  const it = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) it.setAttribute(key, value);
-  if (text !== undefined) it.textContent = text;
-  return it;
-}
-
-const say = (element, text) => {
-  if (element.textContent !== text) element.textContent = text;
-};
 
 // Bits a second of each link in each direction, over the last seconds of the run.
 function rates() {
@@ -308,21 +254,7 @@ function show() {
   showQueues();
 }
 
-function log(text, kind, ms) {
-  if (paused) {
-    missed += 1;
-    say($("pause"), `Go on (${number(missed)} more)`);
-    return;
-  }
-  const item = document.createElement("li");
-  const at = document.createElement("time");
-  at.textContent = ms === null || ms === undefined ? "" : `${(ms / 1000).toFixed(1)} s`;
-  item.append(at, text);
-  item.className = kind;
-  const events = $("events");
-  events.prepend(item);
-  while (events.children.length > EVENTS_SHOWN) events.lastElementChild.remove();
-}
+const after = (ms) => (ms === null || ms === undefined ? "" : `${(ms / 1000).toFixed(1)} s`);
 
 // The report is fetched while the lab is still there to give it.
 async function end(told) {
@@ -366,8 +298,8 @@ on("now", (told) => {
   state = told;
   show();
 });
-on("event", (told) => log(told.words, told.kind, told.time_ms));
-on("skipped", (count) => log(`${things(count, "event")} came faster than this page reads, and ${count === 1 ? "is" : "are"} left out`, "failed", null));
+on("event", (told) => log.add(after(told.time_ms), told.words, told.kind));
+on("skipped", (count) => log.add("", `${things(count, "event")} came faster than this page reads, and ${count === 1 ? "is" : "are"} left out`, "failed"));
 on("ended", (told) => end(told));
 setInterval(() => {
   if (over || source.readyState === EventSource.OPEN) return;
@@ -376,13 +308,6 @@ setInterval(() => {
   say($("fault"), "The lab does not answer. The page asks again.");
 }, 1000);
 
-$("pause").addEventListener("click", () => {
-  paused = !paused;
-  $("pause").setAttribute("aria-pressed", String(paused));
-  $("pause").textContent = paused ? "Go on" : "Pause";
-  if (!paused && missed) log(`${things(missed, "event")} left out while paused`, "run", null);
-  missed = 0;
-});
 $("spans").addEventListener("change", show);
 addEventListener("resize", () => {
   if (plan) makeGraph();

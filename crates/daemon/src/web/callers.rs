@@ -1,7 +1,7 @@
-//! Connections to the operator's interface, and which of them gives way to a new one.
+//! Connections over HTTP, and which of them gives way to a new one.
 //!
 //! Anybody who reaches an address may connect there and say half a request. A connection that has not shown that it may ask
-//! gives way to the next one, as those of neighbours do ([`Origins`]), so that a crowd of them keeps no operator out.
+//! gives way to the next one, as those of neighbours do ([`Origins`]), so that a crowd of them keeps nobody out.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use dhow_bundle::Instant;
 use dhow_node::driver::StreamId;
-use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 
 use crate::pace::Pace;
 use crate::streams::accept::Places;
@@ -27,10 +27,22 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two looks for a connection that gives way.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// Who keeps a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Whoever may ask: a token, or the permissions of a socket, tell.
+    WhoMayAsk,
+    /// Nobody: everybody may ask, so that nothing tells a crowd from readers. Of those from where most come the oldest gives way.
+    Nobody,
+}
+
 /// Connections that share some places.
 #[derive(Clone)]
 pub struct Callers {
     places: Places,
+    kept: Kept,
+    /// True once nobody may ask anything more.
+    over: watch::Sender<bool>,
     begun: std::time::Instant,
     present: Rc<RefCell<Present>>,
 }
@@ -62,9 +74,11 @@ pub struct Caller {
 impl Callers {
     /// Nobody yet, and so many places.
     #[must_use]
-    pub fn new(places: usize) -> Self {
+    pub fn new(places: usize, kept: Kept) -> Self {
         Self {
             places: Places::new(places),
+            kept,
+            over: watch::Sender::new(false),
             begun: std::time::Instant::now(),
             present: Rc::default(),
         }
@@ -86,7 +100,7 @@ impl Callers {
         let mut present = self.present.borrow_mut();
         let Some(place) = place else {
             if let Some(more) = present.pace.say(self.now()) {
-                tracing::warn!(more, %address, "an operator's connection was closed: too many are there");
+                tracing::warn!(more, %address, "a connection over HTTP was closed: too many are there");
             }
             return None;
         };
@@ -108,6 +122,15 @@ impl Callers {
         })
     }
 
+    /// Lets each have the answer that is under way, and no other; ends when all are gone, or this time is over.
+    pub async fn finish(&self, patience: Duration) {
+        self.over.send_replace(true);
+        let end = tokio::time::Instant::now() + patience;
+        while !self.present.borrow().connections.is_empty() && tokio::time::Instant::now() < end {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     /// A place that becomes free, or that of another connection, which is cut.
     async fn make_place(&self, origin: Origin) -> Option<OwnedSemaphorePermit> {
         let end = tokio::time::Instant::now() + PATIENCE;
@@ -124,11 +147,19 @@ impl Callers {
     /// Cuts the connection that is to go for a new one, where there is one.
     fn cut_one(&self, origin: Origin) {
         let mut present = self.present.borrow_mut();
-        let stays = |number| {
+        let has = |number, is_so: fn(&Connection) -> bool| {
             let connection = present.connections.get(&number);
-            connection.is_some_and(|it| it.allowed || it.since.elapsed() < GRACE)
+            connection.is_some_and(is_so)
         };
-        let Some(number) = present.origins.give_way(origin, stays) else {
+        let stays = |number| has(number, |it| it.allowed || it.is_new());
+        let number = match (present.origins.give_way(origin, stays), self.kept) {
+            (None, Kept::Nobody) => {
+                let stays = |number| has(number, Connection::is_new);
+                present.origins.give_way(origin, stays)
+            }
+            (found, _) => found,
+        };
+        let Some(number) = number else {
             return;
         };
         // Nobody is cut twice.
@@ -139,7 +170,20 @@ impl Callers {
     }
 }
 
+impl Connection {
+    fn is_new(&self) -> bool {
+        self.since.elapsed() < GRACE
+    }
+}
+
 impl Caller {
+    /// Waits until nobody may ask anything more.
+    pub async fn over(&self) {
+        let mut over = self.callers.over.subscribe();
+        // Its other end is here.
+        let _ = over.wait_for(|over| *over).await;
+    }
+
     /// It has asked, or the answer tells whether it may.
     pub fn may_ask(&self, allowed: bool) {
         let mut present = self.callers.present.borrow_mut();

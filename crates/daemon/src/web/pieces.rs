@@ -6,32 +6,39 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 
-use super::ask::Gone;
-
 /// The part of a body that has not been asked for.
-pub(super) trait Rest: Sized + Send + 'static {
+pub trait Rest: Sized + Send + 'static {
+    /// Why a body ends before its end.
+    type Error;
+
     /// The next piece, and the rest behind it, if there is one.
-    fn next(self) -> impl Future<Output = Result<(Bytes, Option<Self>), Gone>> + Send;
+    fn next(self) -> impl Future<Output = Taken<Self>> + Send;
 }
 
-type Next<R> = Pin<Box<dyn Future<Output = Result<(Bytes, Option<R>), Gone>> + Send>>;
+/// A piece, and the rest behind it.
+pub type Taken<R> = Result<(Bytes, Option<R>), <R as Rest>::Error>;
+
+type Next<R> = Pin<Box<dyn Future<Output = Taken<R>> + Send>>;
 
 /// A body of many pieces.
-pub(super) struct Pieces<R> {
+pub struct Pieces<R: Rest> {
     /// Asks when it is first polled, and not before.
     next: Option<Next<R>>,
 }
 
-impl<R: Rest> Pieces<R> {
+impl<R: Rest> Pieces<R>
+where
+    R::Error: Send,
+{
     /// All of a rest.
-    pub(super) fn of(rest: R) -> Self {
+    pub fn of(rest: R) -> Self {
         Self {
             next: Some(Box::pin(rest.next())),
         }
     }
 
     /// A first piece, and the rest behind it.
-    pub(super) fn behind(first: Bytes, rest: R) -> Self {
+    pub fn behind(first: Bytes, rest: R) -> Self {
         Self {
             next: Some(Box::pin(std::future::ready(Ok((first, Some(rest)))))),
         }
@@ -40,12 +47,12 @@ impl<R: Rest> Pieces<R> {
 
 impl<R: Rest> Body for Pieces<R> {
     type Data = Bytes;
-    type Error = Gone;
+    type Error = R::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, R::Error>>> {
         let Some(next) = &mut self.next else {
             return Poll::Ready(None);
         };
