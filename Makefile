@@ -21,11 +21,11 @@ test: lint       ## all that must hold: formatting, clippy, the rooms, unit and 
 	$(CARGO) build --locked -p dhow
 	@$(PYTHON) -m tests.run $(ARGS)
 
-test-full: test  ## also what takes a machine of its own: the packages on a bare Debian that systemd boots, the wheel, libraries of Python, the book, Prometheus, OpenTelemetry (root; some minutes more)
+test-full: test  ## also what takes a machine of its own: the packages on a bare Debian that systemd boots, the book made of docs/, Prometheus, OpenTelemetry (root; some minutes more)
 	@labs/setup package
 	@labs/setup book
 	$(CARGO) build --locked -p dhow --features otlp
-	@$(PYTHON) -m tests.run package python_apart book book_made monitoring telemetry $(ARGS)
+	@$(PYTHON) -m tests.run package book book_made monitoring telemetry $(ARGS)
 
 lint:            ## formatting, clippy (of the planted mistakes too), no_std, the table of allowed dependencies
 	@labs/setup test

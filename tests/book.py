@@ -113,7 +113,7 @@ def difference(shown: str, said: str) -> str | None:
 
 
 def python_with_pandas() -> Path | None:
-    """A Python that has pandas: this one, or that of tests/python_apart.py where it has been made."""
+    """A Python that has pandas: this one, or that of tests/python_libraries.py where it has been made."""
     for python in (Path(sys.executable), target_directory() / "python" / "environment" / "bin" / "python"):
         if python.is_file() and subprocess.run([python, "-c", "import pandas"], capture_output=True, timeout=PATIENCE_S, check=False).returncode == 0:
             return python

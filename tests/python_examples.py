@@ -130,7 +130,7 @@ class Examples(Workplace):
         for python in (sys.executable, str(target_directory() / "python" / "environment" / "bin" / "python")):
             if Path(python).exists() and subprocess.run([python, "-c", PAHO], capture_output=True, check=False).returncode == 0:
                 return python
-        self.skipTest("no paho-mqtt 2 (python3 -m tests.run python_apart installs it)")
+        self.skipTest("no paho-mqtt 2 (python3 -m tests.run python_libraries installs it)")
 
     def broker_program(self) -> str:
         """The broker; skips where there is none."""

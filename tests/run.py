@@ -12,12 +12,12 @@ import time
 import unittest
 
 MODULES = [
-    "house", "readme", "book", "two_nodes", "python", "python_examples", "recording", "contacts", "durable", "reload", "shares", "store_file", "stores", "wire", "older", "udp", "ltp", "ltp_files", "ltp_hops", "stcp", "bibe", "external", "clients", "kill", "hostile", "memory", "full_disk",
+    "house", "readme", "python_libraries", "book", "two_nodes", "python", "python_examples", "recording", "contacts", "durable", "reload", "shares", "store_file", "stores", "wire", "older", "udp", "ltp", "ltp_files", "ltp_hops", "stcp", "bibe", "external", "clients", "kill", "hostile", "memory", "full_disk",
     "limits", "discovery", "folders", "ferry", "stream", "tunnel", "channel", "traffic", "lab", "load", "measurement", "simulation", "pages", "node_page", "lab_page", "top", "instructions", "figures",
 ]
 
 # Modules that a machine of its own takes, and that run where they are named (make test-full).
-APART = ["package", "python_apart", "book_made", "monitoring", "telemetry"]
+APART = ["package", "book_made", "monitoring", "telemetry"]
 
 UNSTEADY_AT_MOST = 2
 
