@@ -422,7 +422,7 @@ pub const SECTIONS: &[Section] = &[
                     "connections_per_address",
                     Kind::Integer(1, 1024),
                     "64",
-                    "Connections taken from one address at a time, of IPv6 from one network of 64 bits, at most: a further one takes the place of one of them that is not a session yet, or is closed. Neighbours behind one translated address share them.",
+                    "Connections taken from one address at a time, of IPv6 from one network of 64 bits, at most: a further one takes the place of one of them that is not a session yet, or is closed. Over STCP and MTCP, which have no sessions, it takes that of one that has brought no bundle, of the one that is idle longest, or, where each is within a bundle, of the one that is silent longest. Neighbours behind one translated address share them.",
                 ),
             ],
             POLICY,
