@@ -17,6 +17,9 @@ PROTOCOLS = ["stcp", "stcp-draft", "mtcp", "encapsulation"]
 # Octets that a node takes in one bundle, where a test bounds them.
 MRU = 100_000
 
+# Connections that a node takes from one address, where a test bounds them.
+CONNECTIONS = 4
+
 
 class Stcp(Exchange):
     """A sender and a receiver with links to each other."""
@@ -146,6 +149,52 @@ class Stcp(Exchange):
         until(self, lambda: self.receiver.metrics()["dhow_bundles_stored"] == 0)
         self.assertEqual(self.receiver.stop(), 0)
 
+    def test_idle_connections_push_out_none_that_delivers(self) -> None:
+        for protocol in PROTOCOLS:
+            with self.subTest(protocol=protocol):
+                self.speak(protocol)
+                self.receiver.settings.listen_policy = f"connections_per_address = {CONNECTIONS}\n"
+                self.receiver.start()
+                now = int(time.time() * 1000)
+                first, second, third = (frame(protocol, bundle(now + number, self.payload(octets).read_bytes())) for number, octets in enumerate([5_000, 300, 7_000]))
+                delivering = self.enterContext(socket.create_connection(self.address))
+                # It is within a bundle, longer than others are there.
+                delivering.sendall(first[:3_000])
+                until(self, lambda: self.receiver.metrics()["dhow_socket_received_octets_total"] >= 3_000)
+                self.crowd()
+                delivering.sendall(first[3_000:])
+                self.take(self.receiver, "ipn:2.42", 5_000)
+                # Between two bundles it is idle, as are those that have brought nothing.
+                self.crowd()
+                delivering.sendall(second)
+                self.take(self.receiver, "ipn:2.42", 300)
+                # Of those that have brought something the one goes that is idle longest, and none within a bundle.
+                delivering.sendall(third[:6_000])
+                others = []
+                for number in range(2 * CONNECTIONS):
+                    octets = 20 + number
+                    other = self.enterContext(socket.create_connection(self.address))
+                    other.sendall(frame(protocol, bundle(now + 10 + number, self.payload(octets).read_bytes())))
+                    self.take(self.receiver, "ipn:2.42", octets)
+                    others.append(other)
+                kept = CONNECTIONS - 1
+                for other in others[:-kept]:
+                    self.assertTrue(is_cut(other))
+                delivering.sendall(third[6_000:])
+                self.take(self.receiver, "ipn:2.42", 7_000)
+                # The others are there still.
+                for number, other in enumerate(others[-kept:]):
+                    octets = 40 + number
+                    other.sendall(frame(protocol, bundle(now + 30 + number, self.payload(octets).read_bytes())))
+                    self.take(self.receiver, "ipn:2.42", octets)
+                self.assertEqual(self.receiver.stop(), 0)
+
+    def crowd(self) -> None:
+        """More connections than one address may have, which bring nothing and stay open here."""
+        crowd = [self.enterContext(socket.create_connection(self.address)) for _ in range(2 * CONNECTIONS)]
+        for one in crowd[:CONNECTIONS + 1]:
+            self.assertTrue(is_cut(one))
+
     def test_a_file_is_checked(self) -> None:
         self.speak("stcp")
         self.sender.settings.links[0].policy = ""
@@ -166,6 +215,15 @@ def frame(protocol: str, octets: bytes) -> bytes:
         return b"\xf3\x00\x00\x00" + (length + 8).to_bytes(4, "big") + octets
     mtcp = head(2, length) + octets
     return mtcp if protocol == "mtcp" else b"\x82" + head(0, length) + mtcp
+
+
+def is_cut(connection: socket.socket) -> bool:
+    """Whether the other end closes a connection, which it may have a while for."""
+    connection.settimeout(30)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 def read(connection: socket.socket, count: int) -> bytes:

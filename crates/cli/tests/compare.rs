@@ -9,10 +9,15 @@
 
 mod program;
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use program::{assert_snapshot, dhow, run_in};
+use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::Value;
 
 const RUNS: &str = "seed,trace_hash,interrupted,events,virtual_s,sent,accepted,refused,unaccepted,delivered,expired,crashes,duplicates,violations\n";
@@ -31,6 +36,47 @@ fn write(directory: &Path, delays: &[f64]) {
     }
     fs::write(directory.join("runs.csv"), runs).unwrap();
     fs::write(directory.join("payloads.csv"), payloads).unwrap();
+}
+
+/// Two results of a lab in virtual time, of two runs each.
+const LAB: &str = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"8Mbit\"\n\
+                    [[traffic]]\nfrom = \"a\"\nto = \"b\"\nsize = \"1kB\"\ncount = 20\nevery = \"10ms\"\n\
+                    [runs]\nrepeats = 2\n[stop]\nat = \"2s\"\n";
+
+fn run_lab(place: &Path) {
+    fs::write(place.join("lab.toml"), LAB).unwrap();
+    for out in ["one", "other"] {
+        let arguments = ["lab", "run", "lab.toml", "--backend", "sim", "--out", out];
+        assert_eq!(run_in(place, &arguments).code, 0);
+    }
+}
+
+/// Puts something at a path.
+type Make = fn(&Path);
+
+/// The time after which a comparison hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Exit code and words of a comparison, which is ended where it hangs.
+fn compared(place: &Path, a: &str, b: &str) -> (Option<i32>, String) {
+    let mut compare = dhow(&["lab", "compare", a, b])
+        .current_dir(place)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while compare.try_wait().unwrap().is_none() {
+        if begun.elapsed() > PATIENCE {
+            compare.kill().unwrap();
+            compare.wait().unwrap();
+            panic!("the comparison of {a} and {b} hangs");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let said = compare.wait_with_output().unwrap();
+    let words = String::from_utf8_lossy(&said.stderr).into_owned();
+    (said.status.code(), words)
 }
 
 fn places() -> tempfile::TempDir {
@@ -138,14 +184,7 @@ fn a_run_whose_payloads_are_not_all_there_is_in_no_figure_and_told() {
         "{}",
         said.stdout
     );
-    let scenario = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"8Mbit\"\n\
-                    [[traffic]]\nfrom = \"a\"\nto = \"b\"\nsize = \"1kB\"\ncount = 20\nevery = \"10ms\"\n\
-                    [runs]\nrepeats = 2\n[stop]\nat = \"2s\"\n";
-    fs::write(place.path().join("lab.toml"), scenario).unwrap();
-    for out in ["one", "other"] {
-        let arguments = ["lab", "run", "lab.toml", "--backend", "sim", "--out", out];
-        assert_eq!(run_in(place.path(), &arguments).code, 0);
-    }
+    run_lab(place.path());
     cut("other/sim-0001/payloads.csv", 5);
     let said = run_in(place.path(), &["lab", "compare", "one", "other"]);
     assert!(
@@ -154,4 +193,61 @@ fn a_run_whose_payloads_are_not_all_there_is_in_no_figure_and_told() {
         "{}",
         said.stdout
     );
+}
+
+#[test]
+fn a_table_that_is_no_regular_file_is_refused_and_not_waited_for() {
+    let place = places();
+    run_lab(place.path());
+    let make: [(&str, Make); 4] = [
+        ("a pipe", |path| {
+            mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).unwrap();
+        }),
+        ("a socket", |path| drop(UnixListener::bind(path).unwrap())),
+        ("a device", |path| symlink("/dev/zero", path).unwrap()),
+        ("a directory", |path| fs::create_dir(path).unwrap()),
+    ];
+    let tables = [
+        ("before", "after", "runs.csv"),
+        ("before", "after", "payloads.csv"),
+        ("one", "other", "manifest.json"),
+        ("one", "other", "sim-0001/run.json"),
+        ("one", "other", "sim-0001/payloads.csv"),
+        ("one", "other", "sim-0001/links.csv"),
+    ];
+    for (a, b, table) in tables {
+        let path = place.path().join(b).join(table);
+        let kept = fs::read(&path).unwrap_or_default();
+        for (kind, make) in make {
+            let _ = fs::remove_file(&path);
+            make(&path);
+            let (code, words) = compared(place.path(), a, b);
+            assert_eq!(code, Some(2), "{kind} as {table}: {words}");
+            let what = format!("{b}/{table}: it is {kind}, and only regular files are read");
+            assert!(words.contains(&what), "{words}");
+            assert!(words.contains("hint: "), "{words}");
+            match kind {
+                "a directory" => fs::remove_dir(&path).unwrap(),
+                _ => fs::remove_file(&path).unwrap(),
+            }
+        }
+        fs::write(&path, kept).unwrap();
+    }
+}
+
+#[test]
+fn a_table_is_read_up_to_what_one_may_have() {
+    let place = places();
+    let path = place.path().join("after/payloads.csv");
+    for (octets, what) in [
+        (2 << 20, "a line has more than 1048576 octets"),
+        (8 << 30, "it has more than 4294967296 octets"),
+    ] {
+        // All of it is a hole.
+        File::create(&path).unwrap().set_len(octets).unwrap();
+        let (code, words) = compared(place.path(), "before", "after");
+        assert_eq!(code, Some(2), "{words}");
+        assert!(words.contains(what), "{words}");
+        assert!(words.contains("hint: "), "{words}");
+    }
 }

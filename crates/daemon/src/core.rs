@@ -20,6 +20,7 @@ use dhow_node::driver::{
     Action, Announcement, Event, Occurrence, OperatorCommand, OperatorRefusal, Path, Purpose,
     StreamId, Ticket,
 };
+use dhow_node::view::Activity;
 use tokio::sync::{Notify, oneshot};
 
 use crate::audience::Audience;
@@ -415,13 +416,17 @@ impl Core {
         is_cut
     }
 
-    /// Cut the neighbour's connection that is to go for a new one, chosen of all and the sessions among them; false where none is.
+    /// Cut the neighbour's connection that is to go for a new one, chosen of all by the use of those that are no sessions; false where none is.
     pub fn cut_neighbour(
         &self,
-        choose: impl FnOnce(&Origins, &BTreeSet<StreamId>) -> Option<StreamId>,
+        choose: impl FnOnce(&Origins, &dyn Fn(StreamId) -> Option<Activity>) -> Option<StreamId>,
     ) -> bool {
         let mut state = self.state.borrow_mut();
-        let Some(stream) = choose(&state.origins, &state.established) else {
+        let activity = |stream: StreamId| {
+            let is_session = state.established.contains(&stream);
+            (!is_session).then(|| state.node.activity(stream))
+        };
+        let Some(stream) = choose(&state.origins, &activity) else {
             return false;
         };
         state.origins.leave(stream);

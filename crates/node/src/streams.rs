@@ -17,6 +17,7 @@ use crate::delivery::client::Client;
 use crate::driver::{Action, Occurrence, StreamId};
 use crate::node::{Node, Stage};
 use crate::routing::{Contact, Hop};
+use crate::view::Activity;
 
 impl Node {
     /// An application's connection is there.
@@ -150,6 +151,20 @@ impl Node {
     pub fn counts_written(&self, stream: StreamId) -> bool {
         let neighbour = self.adjacencies.neighbour(SessionId::over(stream));
         neighbour.is_some_and(|neighbour| neighbour.session.counts_written())
+    }
+
+    /// The use of a stream that is no session, as those never are whose peers do not say who they are.
+    #[must_use]
+    pub fn activity(&self, stream: StreamId) -> Activity {
+        let Some(neighbour) = self.adjacencies.neighbour(SessionId::over(stream)) else {
+            return Activity::Nothing;
+        };
+        let heard = neighbour.heard;
+        match (neighbour.session.is_arriving(), neighbour.bundles_received) {
+            (true, _) => Activity::Arriving(heard),
+            (false, 0) => Activity::Nothing,
+            (false, _) => Activity::Idle(heard),
+        }
     }
 
     /// False while a stream's octets should stay in its socket: the store is behind, or the session has

@@ -166,6 +166,18 @@ pub struct SessionView {
     pub datagrams: Option<DatagramCounts>,
 }
 
+/// The use of a connection, from the one that gives way first where there are too many to the one that stays longest: of two of one kind
+/// the one goes first from which octets came last the longer ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Activity {
+    /// It has brought no bundle yet.
+    Nothing,
+    /// It has brought bundles, and octets last then.
+    Idle(Instant),
+    /// It is within a bundle, of which octets came last then.
+    Arriving(Instant),
+}
+
 /// Datagrams of a conversation since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCounts {

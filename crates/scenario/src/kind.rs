@@ -360,7 +360,10 @@ fn read_ltp(
     Ok(LtpPolicy {
         red,
         mtu_octets: udp.mtu_octets,
-        octets_per_s: udp.octets_per_s.min(carried),
+        octets_per_s: match entries.has("send_rate") {
+            true => udp.octets_per_s.min(carried),
+            false => carried,
+        },
         light_time_ms: u64::try_from(light_time_ms).unwrap_or(u64::MAX),
         on_sent: udp.on_sent,
         aggregation: match entries.has("aggregate") && !entries.is_true("aggregate") {

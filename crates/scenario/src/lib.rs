@@ -44,6 +44,7 @@ pub mod oracle;
 pub mod plan;
 mod program;
 mod rate_trace;
+pub mod regular_file;
 mod route;
 pub mod scenario;
 pub mod schema;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::slice;
+use std::time::Duration;
 
 use dhow_document::quantity::{parse_duration, parse_rate, parse_size};
 use dhow_document::{Document, FileError};
@@ -120,6 +121,24 @@ fn check_full(path: &Path, text: &str, settings: &[String]) -> Result<(), FileEr
     Ok(())
 }
 
+/// Refuses more runs than a study has, before any is planned.
+fn check_count(document: &Document<'_>, repeats: u32) -> Result<(), FileError> {
+    let of_repeats = document.one("runs")?.line_of("repeats");
+    let mut planned = document.all("variant").count().max(1);
+    let repeats = usize::try_from(repeats).unwrap_or(usize::MAX);
+    let sweeps = document.loose("sweep");
+    let sweeps = sweeps.map(|swept| (swept.line, swept.values.len()));
+    for (line, count) in sweeps.chain([(of_repeats, repeats)]) {
+        planned = planned.saturating_mul(count);
+        if planned > RUNS_MAX {
+            let what = format!("a study has at most {RUNS_MAX} runs");
+            let hint = "sweep fewer values, or have fewer 'repeats' of [runs] (--repeats)";
+            return Err(document.fault(line, what).with_hint(hint));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a sweep without values, or with one that makes no scenario.
 fn check_values(
     document: &Document<'_>,
@@ -131,9 +150,9 @@ fn check_values(
     if values.is_empty() {
         return Err(document.fault(line, format!("'{key}' has no values")));
     }
-    for (place, value) in values.iter().enumerate() {
-        let before = values.get(..place).unwrap_or_default();
-        if let Some(same) = before.iter().find(|it| is_same(it, value)) {
+    let mut before = BTreeMap::new();
+    for value in values {
+        if let Some(same) = before.insert(Meaning::of(value), value) {
             let what = format!("'{key}' has the value {same} twice, the second time as {value}");
             let hint = "'repeats' of [runs] has each value run again, with a seed of its own";
             return Err(document.fault(line, what).with_hint(hint));
@@ -145,16 +164,23 @@ fn check_values(
     })
 }
 
-/// Whether two values are one: the same text, or the same quantity.
-fn is_same(one: &str, other: &str) -> bool {
-    let (one, other) = (one.trim(), other.trim());
-    let of = |text: &str| {
+/// A value as what it is: two of the same text, or of the same quantity, are one.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Meaning<'a> {
+    Quantity(Option<u64>, Option<u64>, Option<Duration>),
+    Text(&'a str),
+}
+
+impl<'a> Meaning<'a> {
+    fn of(value: &'a str) -> Self {
+        let text = value.trim();
         let size = parse_size(text).ok();
         let rate = parse_rate(text).ok();
-        let duration = parse_duration(text).ok();
-        (size, rate, duration)
-    };
-    one == other || of(one) == of(other) && of(one) != (None, None, None)
+        match (size, rate, parse_duration(text).ok()) {
+            (None, None, None) => Self::Text(text),
+            (size, rate, duration) => Self::Quantity(size, rate, duration),
+        }
+    }
 }
 
 impl Plan {
@@ -167,6 +193,20 @@ impl Plan {
         text: &str,
         settings: &[String],
         extent: Extent,
+    ) -> Result<Self, FileError> {
+        Self::parse_while(path, text, settings, extent, || true)
+    }
+
+    /// The same, for as long as this says so: many combinations take their time.
+    ///
+    /// # Errors
+    /// When it is no scenario, one combination is none, or it did not go on.
+    pub fn parse_while(
+        path: &Path,
+        text: &str,
+        settings: &[String],
+        extent: Extent,
+        goes_on: impl Fn() -> bool,
     ) -> Result<Self, FileError> {
         let mut base = Vec::new();
         if extent == Extent::Full {
@@ -181,6 +221,11 @@ impl Plan {
         let entries = document.one("runs")?;
         let repeats = entries.count("repeats").unwrap_or(1);
         let repeats = u32::try_from(repeats).unwrap_or(u32::MAX);
+        check_count(&document, repeats)?;
+        let is_to_go_on = || match goes_on() {
+            true => Ok(()),
+            false => Err(document.fault(entries.line_of("repeats"), "it was not read to its end")),
+        };
         let mut points = variants(&document, path, text, &base)?;
         let (of_full, of_command) = base.split_at(base.len() - settings.len());
         let of_full = of_full.iter().map(|it| (Given::Full, it));
@@ -201,11 +246,11 @@ impl Plan {
                 &swept.path,
                 swept.line,
                 &swept.values,
-                |setting| try_settings(path, text, &base, slice::from_ref(setting)).map(|_| ()),
+                |setting| {
+                    is_to_go_on()?;
+                    try_settings(path, text, &base, slice::from_ref(setting)).map(|_| ())
+                },
             )?;
-            if points.len().saturating_mul(swept.values.len()) > RUNS_MAX {
-                return Err(wrong(format!("a study has at most {RUNS_MAX} runs")));
-            }
             if let Some(what) = set_by_variant(&points, &swept.path) {
                 let hint = "leave it out of [sweep], or out of 'set' of each variant";
                 return Err(wrong(what).with_hint(hint));
@@ -224,6 +269,7 @@ impl Plan {
         let mut runs = Vec::new();
         let mut number = 0;
         for point in points {
+            is_to_go_on()?;
             // Values that are right one by one may be wrong together.
             let all = try_settings(path, text, &base, &point.settings)?;
             for repeat in 1..=repeats {
@@ -235,10 +281,6 @@ impl Plan {
                     seed: scenario.seed.wrapping_add(u64::from(repeat - 1)),
                     settings: all.clone(),
                 });
-            }
-            if runs.len() > RUNS_MAX {
-                let what = format!("a study has at most {RUNS_MAX} runs");
-                return Err(document.fault(entries.line_of("repeats"), what));
             }
         }
         if entries.text("order") != Some("given") {
@@ -450,6 +492,8 @@ fn shuffle(runs: &mut [PlannedRun], seed: u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     const STUDY: &str = r#"
@@ -644,6 +688,41 @@ repeats = 2
             error.what.contains("'traffic.size' of [full]") && error.hint.is_some(),
             "{error}"
         );
+    }
+
+    #[test]
+    fn more_runs_than_a_study_has_are_refused_before_any_is_looked_at() {
+        let runs = |repeats: u32| {
+            let set = [format!("runs.repeats={repeats}")];
+            let unread = || panic!("a combination is looked at");
+            let planned =
+                Plan::parse_while(Path::new("s.toml"), STUDY, &set, Extent::Usual, unread);
+            planned.expect_err("it is refused")
+        };
+        // Of six combinations.
+        for repeats in [166_667, 1_000_000] {
+            let error = runs(repeats);
+            assert!(error.what.ends_with("a study has at most 1000000 runs"));
+            assert!(error.hint.expect("a hint").contains("--repeats"));
+        }
+        let most = plan(&["runs.repeats=166666"], Extent::Usual).expect("a plan");
+        assert_eq!(most.runs.len(), 999_996);
+    }
+
+    #[test]
+    fn a_plan_is_given_up_between_values_and_between_combinations() {
+        // Five values of two keys are looked at one by one, then six combinations.
+        for looked_at in 0..11_u32 {
+            let left = Cell::new(looked_at);
+            let goes_on = || left.replace(left.get().saturating_sub(1)) > 0;
+            let planned =
+                Plan::parse_while(Path::new("s.toml"), STUDY, &[], Extent::Usual, goes_on);
+            let error = planned.expect_err("it is given up");
+            assert!(error.what.contains("not read to its end"), "{error}");
+        }
+        let left = Cell::new(11_u32);
+        let goes_on = || left.replace(left.get().saturating_sub(1)) > 0;
+        Plan::parse_while(Path::new("s.toml"), STUDY, &[], Extent::Usual, goes_on).expect("a plan");
     }
 
     #[test]

@@ -422,7 +422,7 @@ pub const SECTIONS: &[Section] = &[
                     "connections_per_address",
                     Kind::Integer(1, 1024),
                     "64",
-                    "Connections from one address (IPv6: one /64 network) at a time, at most, those at other listeners included: a further one replaces one that is not a session yet, or is closed. Neighbours behind one NAT address share them.",
+                    "Connections from one address (IPv6: one /64 network) at a time, at most, those at other listeners included: a further one replaces one that is not a session yet, or is closed. Over STCP and MTCP, which have no sessions, it replaces one that has brought no bundle, the one that is idle longest, or, where each is within a bundle, the one that is silent longest. Neighbours behind one NAT address share them.",
                 ),
             ],
             POLICY,

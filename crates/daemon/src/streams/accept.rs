@@ -107,9 +107,7 @@ fn has_share(core: &Core, origin: Origin, most: usize) -> bool {
         return true;
     }
     core.count(|counts| counts.held_back_by_address += 1);
-    core.cut_neighbour(|origins, sessions| {
-        origins.give_way_within(origin, |stream| sessions.contains(&stream))
-    })
+    core.cut_neighbour(|origins, activity| origins.give_way_within(origin, activity))
 }
 
 /// A place for a neighbour's connection, another's where there is no free one.
@@ -123,9 +121,7 @@ async fn neighbour_place(
     }
     core.count(|counts| counts.held_back += 1);
     let origin = origin?;
-    let is_made = core.cut_neighbour(|origins, sessions| {
-        origins.give_way(origin, |stream| sessions.contains(&stream))
-    });
+    let is_made = core.cut_neighbour(|origins, activity| origins.give_way(origin, activity));
     if !is_made {
         return None;
     }

@@ -63,21 +63,20 @@ impl Origins {
 
     /// The connection that is to go where an origin has as many as it may; `None` where a new one of it is to.
     #[must_use]
-    pub fn give_way_within(
+    pub fn give_way_within<R: Ord>(
         &self,
         origin: Origin,
-        is_session: impl Fn(StreamId) -> bool,
+        rank: impl Fn(StreamId) -> Option<R>,
     ) -> Option<StreamId> {
-        let mut streams = self.streams.get(&origin)?.iter().copied();
-        streams.find(|stream| !is_session(*stream))
+        least(self.streams.get(&origin)?, rank)
     }
 
     /// The connection that is to go for a new one from `origin`; `None` where the new one is to.
     #[must_use]
-    pub fn give_way(
+    pub fn give_way<R: Ord>(
         &self,
         origin: Origin,
-        is_session: impl Fn(StreamId) -> bool,
+        rank: impl Fn(StreamId) -> Option<R>,
     ) -> Option<StreamId> {
         let own = self.count(origin);
         let (&largest, streams) = self
@@ -91,18 +90,31 @@ impl Origins {
             }
             _ => (largest, streams),
         };
-        let oldest = streams.iter().copied().find(|stream| !is_session(*stream));
-        match oldest {
+        match least(streams, rank) {
             // A session is not cut for one more of the same origin, nor where that has nearly as many.
             None if crowded == origin || own + 1 >= streams.len() => None,
             None => streams.last().copied(),
-            oldest => oldest,
+            least => least,
         }
     }
 }
 
+/// The stream of the lowest rank, of several the oldest; those without a rank are sessions.
+fn least<R: Ord>(
+    streams: &BTreeSet<StreamId>,
+    rank: impl Fn(StreamId) -> Option<R>,
+) -> Option<StreamId> {
+    let ranked = streams.iter().filter_map(|it| Some((rank(*it)?, *it)));
+    ranked.min().map(|(_, stream)| stream)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use dhow_bundle::Instant;
+    use dhow_node::view::Activity;
+
     use super::*;
 
     fn origin(address: &str) -> Origin {
@@ -125,17 +137,17 @@ mod tests {
             (3, "10.0.0.2"),
             (4, "10.0.0.2"),
         ]);
-        let session = |stream| stream == StreamId(2);
+        let rank = |stream| (stream != StreamId(2)).then_some(());
         let new = origin("10.0.0.3");
-        assert_eq!(origins.give_way(new, session), Some(StreamId(3)));
+        assert_eq!(origins.give_way(new, rank), Some(StreamId(3)));
         origins.leave(StreamId(3));
-        assert_eq!(origins.give_way(new, session), Some(StreamId(4)));
+        assert_eq!(origins.give_way(new, rank), Some(StreamId(4)));
     }
 
     #[test]
     fn sessions_of_whoever_has_many_give_way_to_those_who_have_none_only() {
         let origins = origins(&[(1, "10.0.0.1"), (2, "10.0.0.2"), (3, "10.0.0.2")]);
-        let all = |_| true;
+        let all = |_| None::<()>;
         assert_eq!(
             origins.give_way(origin("10.0.0.3"), all),
             Some(StreamId(3)),
@@ -160,14 +172,61 @@ mod tests {
             (origins.count(own), origins.count(origin("10.0.0.3"))),
             (2, 0)
         );
-        let session = |stream| stream == StreamId(2);
-        assert_eq!(origins.give_way_within(own, session), Some(StreamId(3)));
-        assert_eq!(origins.give_way_within(own, |_| true), None);
-        assert_eq!(origins.give_way_within(origin("10.0.0.3"), session), None);
+        let rank = |stream| (stream != StreamId(2)).then_some(());
+        assert_eq!(origins.give_way_within(own, rank), Some(StreamId(3)));
+        assert_eq!(origins.give_way_within(own, |_| None::<()>), None);
+        assert_eq!(origins.give_way_within(origin("10.0.0.3"), rank), None);
+    }
+
+    #[test]
+    fn the_connection_of_the_least_use_gives_way_first_and_of_several_the_oldest() {
+        let origins = origins(&[
+            (1, "10.0.0.2"),
+            (2, "10.0.0.2"),
+            (3, "10.0.0.2"),
+            (4, "10.0.0.2"),
+        ]);
+        let own = origin("10.0.0.2");
+        let at = |seconds| Instant::START + Duration::from_secs(seconds);
+        let (idle, arriving) = (Activity::Idle, Activity::Arriving);
+        for (uses, goes) in [
+            // What is within a bundle stays while another is idle, also one that was heard later.
+            (
+                [arriving(at(1)), arriving(at(2)), idle(at(9)), idle(at(8))],
+                4,
+            ),
+            (
+                [
+                    arriving(at(1)),
+                    idle(at(1)),
+                    Activity::Nothing,
+                    Activity::Nothing,
+                ],
+                3,
+            ),
+            (
+                [
+                    arriving(at(4)),
+                    arriving(at(2)),
+                    arriving(at(3)),
+                    arriving(at(2)),
+                ],
+                2,
+            ),
+        ] {
+            let rank = |stream: StreamId| uses.get(usize::try_from(stream.0).unwrap() - 1).copied();
+            let goes = Some(StreamId(goes));
+            assert_eq!(origins.give_way_within(own, rank), goes, "{uses:?}");
+            assert_eq!(origins.give_way(own, rank), goes, "{uses:?}");
+            assert_eq!(origins.give_way(origin("10.0.0.3"), rank), goes, "{uses:?}");
+        }
     }
 
     #[test]
     fn nobody_gives_way_in_an_empty_crowd() {
-        assert_eq!(origins(&[]).give_way(origin("10.0.0.1"), |_| false), None);
+        assert_eq!(
+            origins(&[]).give_way(origin("10.0.0.1"), |_| Some(())),
+            None
+        );
     }
 }

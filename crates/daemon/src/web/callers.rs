@@ -151,11 +151,11 @@ impl Callers {
             let connection = present.connections.get(&number);
             connection.is_some_and(is_so)
         };
-        let stays = |number| has(number, |it| it.allowed || it.is_new());
-        let number = match (present.origins.give_way(origin, stays), self.kept) {
+        let may_go = |number| (!has(number, |it| it.allowed || it.is_new())).then_some(());
+        let number = match (present.origins.give_way(origin, may_go), self.kept) {
             (None, Kept::Nobody) => {
-                let stays = |number| has(number, Connection::is_new);
-                present.origins.give_way(origin, stays)
+                let may_go = |number| (!has(number, Connection::is_new)).then_some(());
+                present.origins.give_way(origin, may_go)
             }
             (found, _) => found,
         };

@@ -130,6 +130,15 @@ impl Session {
         }
     }
 
+    /// True while a bundle has begun to come in, and not ended.
+    #[must_use]
+    pub const fn is_arriving(&self) -> bool {
+        match &self.way {
+            Way::Out(_) => false,
+            Way::In(receiver) => receiver.is_arriving(),
+        }
+    }
+
     fn keepalive(&self) -> Option<core::time::Duration> {
         let is_wanted = self.config.framing.has_keepalive() && matches!(self.way, Way::Out(_));
         self.config.keepalive.filter(|_| is_wanted)

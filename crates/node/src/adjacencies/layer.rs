@@ -118,6 +118,14 @@ impl Layer {
         matches!(self, Self::OneWay(_))
     }
 
+    /// True within a bundle of a peer that is never known, so that its connection is no session.
+    pub(crate) const fn is_arriving(&self) -> bool {
+        match self {
+            Self::OneWay(it) => it.session.is_arriving(),
+            Self::Stream(_) | Self::Datagrams(_) | Self::Bundles(_) | Self::Program(_) => false,
+        }
+    }
+
     /// True where bundles stay when they have left, since nobody acknowledges them.
     pub(crate) fn keeps_sent(&self) -> bool {
         match self {

@@ -7,7 +7,6 @@ mod pair;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use dhow_document::{Document, Entries, FileError};
 use self::pair::{Pair, Said, pairs_of};
 use crate::kind::{LinkKind, read_delay, read_rate};
 use crate::network::Network;
+use crate::regular_file::read_text;
 use crate::scenario::{Contact, NodeIndex};
 
 /// Adds the links and contacts of all plans that a file names.
@@ -28,7 +28,7 @@ pub(crate) fn read(
 ) -> Result<(), FileError> {
     for entries in document.all("contact_plan") {
         let path = document.resolve(entries.text("file").unwrap_or_default());
-        let text = read_file(&path).map_err(|error| {
+        let text = read_text(&path, PLAN_OCTETS_MAX).map_err(|error| {
             let what = format!("'file' cannot be read: {}: {error}", path.display());
             let hint = "the path is relative to the scenario's file";
             document
@@ -41,15 +41,6 @@ pub(crate) fn read(
         add(document, entries, network, (&path, plan))?;
     }
     Ok(())
-}
-
-fn read_file(path: &Path) -> std::io::Result<String> {
-    let octets = fs::metadata(path)?.len();
-    if octets > PLAN_OCTETS_MAX {
-        let what = format!("{octets} octets are more than a plan has");
-        return Err(std::io::Error::other(what));
-    }
-    fs::read_to_string(path)
 }
 
 /// Reads a text as a plan of each format and checks what must be true of the pairs; true where it is one of any.

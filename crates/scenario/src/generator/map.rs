@@ -5,13 +5,12 @@ mod wkt;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use dhow_document::FileError;
 
 use super::meeting::{Place, apart};
+use crate::regular_file::read_text;
 
 /// Octets of a file with a map: that of a large city has less.
 const FILE_OCTETS_MAX: u64 = 256 << 20;
@@ -219,23 +218,12 @@ pub(super) fn read_route(file: &Path) -> Result<Vec<Place>, FileError> {
 }
 
 fn read_streets(file: &Path) -> Result<Vec<Street>, FileError> {
-    let text = read_file(file)
+    let text = read_text(file, FILE_OCTETS_MAX)
         .map_err(|error| FileError::of_file(file, format!("cannot be read: {error}")))?;
     match text.trim_start().starts_with('<') {
         true => osm::read(file, &text),
         false => wkt::read(file, &text),
     }
-}
-
-fn read_file(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let mut file = File::open(path)?.take(FILE_OCTETS_MAX + 1);
-    let octets = file.read_to_string(&mut text)?;
-    if u64::try_from(octets).unwrap_or(u64::MAX) > FILE_OCTETS_MAX {
-        let what = format!("it has more than {FILE_OCTETS_MAX} octets");
-        return Err(io::Error::other(what));
-    }
-    Ok(text)
 }
 
 /// Metres as whole millimetres; nothing where they are no place on Earth.

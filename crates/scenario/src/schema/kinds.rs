@@ -286,7 +286,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "send_rate",
         Kind::Rate,
         "\"10Mbit\"",
-        "Greatest rate at which each node sends over UDP or LTP, bits of UDP payload a second; what the link does not carry waits in the socket. Over LTP, and on a testbed, a node sends no faster than a link that keeps a rate carries datagrams of `mtu` octets.",
+        "Greatest rate at which each node sends over UDP or LTP, bits of UDP payload a second; what the link does not carry waits in the socket. Over LTP, and on a testbed, a node sends no faster than a link that keeps a rate carries datagrams of `mtu` octets; over LTP it sends as fast where this is not said.",
     ),
     with_default(
         "on_sent",

@@ -1,12 +1,11 @@
 //! Payloads as a list: a line for each, with its time and its size.
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use dhow_document::quantity::{parse_duration, parse_size};
 use dhow_document::{Document, Entries, FileError};
 
+use crate::regular_file::read_text;
 use crate::scenario::{Listed, Size};
 
 /// Octets that a list may have: far above any real one, so that a wrong path is not read whole.
@@ -28,7 +27,7 @@ pub(super) fn read(
         return Err(document.fault(entries.line_of(key), what));
     }
     let path = document.resolve(file);
-    let text = read_file(&path).map_err(|error| {
+    let text = read_text(&path, LIST_OCTETS_MAX).map_err(|error| {
         let what = format!("'list' cannot be read: {}: {error}", path.display());
         document.fault(entries.line_of("list"), what)
     })?;
@@ -37,15 +36,6 @@ pub(super) fn read(
         error.with_hint("a line is a time from the start of the traffic and a size: 90s 2kB")
     })?;
     Ok(Some(listed.into()))
-}
-
-fn read_file(path: &Path) -> std::io::Result<String> {
-    let octets = fs::metadata(path)?.len();
-    if octets > LIST_OCTETS_MAX {
-        let what = format!("{octets} octets are more than a list has");
-        return Err(std::io::Error::other(what));
-    }
-    fs::read_to_string(path)
 }
 
 /// The payloads of a list, or what is wrong with which line.

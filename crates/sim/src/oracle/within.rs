@@ -1,9 +1,14 @@
 //! Stores stay within their quota, logs within what the store promises for it, and what waits for a disk within the queue.
 
-use dhow_node::config::Config;
+use dhow_bundle::protocol::Transport;
+use dhow_node::config::{Config, LinkConfig};
 
 /// Octets that a stream may still give when the queue closes: one chunk and the piece that fills it, and those that they lead to beside their own.
 const LAST_OCTETS: u64 = 256 * 1024 + 64 * 1024 + 64 * 1024;
+
+/// Octets that came before others over datagrams, and follow those into the queue when they come: at most so many of all neighbours, and a part of the memory.
+const EARLY_OCTETS: u64 = 32 << 20;
+const EARLY_PART: u64 = 16;
 
 /// Octets of a log's smallest segments, where all are not smaller.
 const UNIT_OCTETS: u64 = 512 * 1024;
@@ -59,7 +64,14 @@ pub fn crowded(config: &Config, given_octets: u64) -> Option<String> {
 /// The excess of octets that wait for a disk over the bound of the queue, if there is one: those given to the store that no flush covers yet.
 #[must_use]
 pub fn overfull(config: &Config, waiting_octets: u64) -> Option<String> {
-    let most = config.store_queue_octets.saturating_add(LAST_OCTETS);
+    let hears_datagrams = |link: &LinkConfig| link.protocol.transport() == Transport::Udp;
+    let early_octets = match config.links.iter().any(hears_datagrams) {
+        true => EARLY_OCTETS.min(config.memory_octets / EARLY_PART),
+        false => 0,
+    };
+    let most = config
+        .store_queue_octets
+        .saturating_add(LAST_OCTETS + early_octets);
     (waiting_octets > most)
         .then(|| format!("{waiting_octets} octets wait for the disk where {most} may"))
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::number::float;
 use crate::report::{Measure, quantile};
-use crate::results::{Backend, Point};
+use crate::results::{Backend, Point, not_there, table};
 
 use super::side::{CompareError, Sample, TORN};
 
@@ -46,11 +46,20 @@ const COUNTS: [Count; 5] = [
     ("violations", |it| it.violations),
 ];
 
-/// True if a directory has the tables of `dhow sim run`.
+/// True if a directory has the tables of `dhow sim run`, or one in their place that cannot be read.
 pub(super) fn is_of_seeds(directory: &Path) -> bool {
-    let reader = csv::Reader::from_path(directory.join("runs.csv"));
-    let headings = reader.and_then(|mut reader| reader.headers().cloned());
-    headings.is_ok_and(|headings| headings.get(0) == Some("seed"))
+    match table::open(&directory.join("runs.csv")) {
+        Err(error) => !not_there(&error) && is_alone(directory),
+        Ok(mut table) => match table.headers() {
+            Err(_) => is_alone(directory),
+            Ok(headings) => headings.get(0) == Some("seed"),
+        },
+    }
+}
+
+/// True if a directory has nothing that tells of a scenario's runs on any backend.
+fn is_alone(directory: &Path) -> bool {
+    !directory.join("manifest.json").exists()
 }
 
 /// The runs of these tables, and the seeds that were ended before their end.
@@ -109,7 +118,7 @@ fn lines<L: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<L>, CompareError
         path: path.to_path_buf(),
         what: error.to_string(),
     };
-    let mut reader = csv::Reader::from_path(path).map_err(failed)?;
-    let lines = reader.deserialize();
+    let mut table = table::open(path).map_err(|error| failed(error.into()))?;
+    let lines = table.deserialize();
     lines.collect::<Result<_, _>>().map_err(failed)
 }

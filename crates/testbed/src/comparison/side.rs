@@ -54,7 +54,7 @@ impl CompareError {
             }
             Self::NoRun(_) => "`dhow lab run --resume --out DIR` runs what is planned and not done",
             Self::Table { .. } | Self::Results(_) => {
-                "a run whose tables are damaged is run again once its directory is removed: `dhow lab run --resume --out DIR`"
+                "results have regular files alone, and a run whose tables are damaged is run again once its directory is removed: `dhow lab run --resume --out DIR`"
             }
             Self::NothingShared { .. } => {
                 "compare results of one lab, or of labs that sweep the same keys with some of the same values"
@@ -161,7 +161,7 @@ impl Side {
     /// True if a directory has results of one scenario, or did before it was damaged.
     #[must_use]
     pub fn is_of_one(directory: &Path) -> bool {
-        directory.join("manifest.json").is_file() || seeds::is_of_seeds(directory)
+        directory.join("manifest.json").exists() || seeds::is_of_seeds(directory)
     }
 
     /// Directories of results of one scenario each in this one, by their names.

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use dhow_scenario::regular_file::RegularFile;
 use thiserror::Error;
 
 use super::measure::{Measure, Reading, did_you_mean};
 use super::statistics::Spread;
 use super::summary::{Course, RunSummary};
 use crate::results::{Backend, Results, ResultsError, Status};
+
+/// Octets of what others found, at most.
+const PAPER_OCTETS_MAX: u64 = 64 << 20;
 
 /// The margin of what is expected to be level, where none is said.
 const MARGIN: f64 = 0.01;
@@ -201,10 +205,10 @@ fn read_others(path: &Path) -> Result<Vec<Others>, ReportError> {
         path: path.to_path_buf(),
         what: error.to_string(),
     };
+    let file = RegularFile::open(path, PAPER_OCTETS_MAX).map_err(|error| failed(error.into()))?;
     let mut reader = csv::ReaderBuilder::new()
         .comment(Some(b'#'))
-        .from_path(path)
-        .map_err(failed)?;
+        .from_reader(file);
     let rows = reader.deserialize();
     let others: Vec<Others> = rows.collect::<Result<_, _>>().map_err(failed)?;
     let numbers = |it: &Others| [Some(it.value), it.deviation, it.least, it.most];

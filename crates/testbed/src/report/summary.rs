@@ -1,15 +1,15 @@
 //! One run as a report needs it: what is asked of every run is kept in short, since a study has many and each may have millions of payloads.
 
-use std::fs;
-
 use std::collections::{BTreeMap, BTreeSet};
+
+use dhow_scenario::regular_file::read_text;
 
 use super::cut::Cuts;
 use super::limit;
 use crate::number::float;
 use crate::results::{
     Capacity, Contact, Figure, LinkSample, PROFILE, Payload, Ran, Resource, Results, ResultsError,
-    Run, Status, Still, last_of,
+    Run, Status, Still, last_of, table::TEXT_OCTETS_MAX,
 };
 use crate::run::Measured;
 
@@ -192,7 +192,7 @@ impl Course {
 fn profiles(summary: &RunSummary, results: &Results) -> Vec<(String, String)> {
     let nodes = results.of_run(&summary.run.run).join("nodes");
     let found = summary.resources.iter().filter_map(|it| {
-        let text = fs::read_to_string(nodes.join(&it.node).join(PROFILE)).ok()?;
+        let text = read_text(&nodes.join(&it.node).join(PROFILE), TEXT_OCTETS_MAX).ok()?;
         Some((it.node.clone(), text))
     });
     found.collect()

@@ -4,12 +4,14 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use dhow_scenario::regular_file::read_text;
 use serde::Serialize;
 use thiserror::Error;
 
 use super::conditions::{Conditions, Gathered};
 use super::rows::{Capacity, Contact, Figure, LinkSample, Payload, Resource, Row};
 use super::run::Run;
+use super::table::{self, TEXT_OCTETS_MAX};
 
 /// The file in a run's directory that says that all others are complete.
 const SEAL: &str = "run.json";
@@ -133,12 +135,12 @@ impl Results {
     /// When it cannot be read.
     pub fn read<R: Row>(&self, run: &str) -> Result<Vec<R>, ResultsError> {
         let path = self.of_run(run).join(R::FILE);
-        if !path.exists() {
-            return Ok(Vec::new());
-        }
         let failed = |error: csv::Error| ResultsError::new(&path, error);
-        let mut reader = csv::Reader::from_path(&path).map_err(failed)?;
-        let rows = reader.deserialize();
+        let mut table = match table::open(&path) {
+            Err(error) if not_there(&error) => return Ok(Vec::new()),
+            opened => opened.map_err(|error| ResultsError::new(&path, error))?,
+        };
+        let rows = table.deserialize();
         rows.collect::<Result<_, _>>().map_err(failed)
     }
 
@@ -161,7 +163,7 @@ impl Results {
     /// When that cannot be read.
     pub fn conditions(&self, run: &str) -> Result<Conditions, ResultsError> {
         let path = self.of_run(run).join(CONDITIONS);
-        match fs::read_to_string(&path) {
+        match read_text(&path, TEXT_OCTETS_MAX) {
             Err(error) if not_there(&error) => Ok(Conditions::default()),
             Err(error) => Err(ResultsError::new(&path, error)),
             Ok(text) => {
@@ -190,7 +192,7 @@ impl Results {
         let mut runs = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path().join(SEAL);
-            let text = match fs::read_to_string(&path) {
+            let text = match read_text(&path, TEXT_OCTETS_MAX) {
                 Err(error) if not_there(&error) => continue,
                 read => read.map_err(|error| ResultsError::new(&path, error))?,
             };
@@ -218,7 +220,7 @@ impl Results {
     /// When it cannot be read.
     pub fn manifest(&self) -> Result<serde_json::Value, ResultsError> {
         let path = self.directory.join(MANIFEST);
-        match fs::read_to_string(&path) {
+        match read_text(&path, TEXT_OCTETS_MAX) {
             Err(error) if not_there(&error) => Ok(serde_json::Value::Null),
             Err(error) => Err(ResultsError::new(&path, error)),
             Ok(text) => {
@@ -280,11 +282,11 @@ impl Results {
         let mut headed = false;
         for run in runs {
             let of_run = self.of_run(&run.run).join(R::FILE);
-            if !of_run.exists() {
-                continue;
-            }
             let unread = |error: csv::Error| ResultsError::new(&of_run, error);
-            let mut reader = csv::Reader::from_path(&of_run).map_err(unread)?;
+            let mut reader = match table::open(&of_run) {
+                Err(error) if not_there(&error) => continue,
+                opened => opened.map_err(|error| ResultsError::new(&of_run, error))?,
+            };
             if !headed && !reader.headers().map_err(unread)?.is_empty() {
                 let headings = reader.headers().map_err(unread)?;
                 let headings = ["run"].into_iter().chain(headings);
@@ -316,7 +318,8 @@ fn columns<R: Serialize + Default>() -> Result<csv::StringRecord, csv::Error> {
     csv::Reader::from_reader(text.as_slice()).headers().cloned()
 }
 
-fn not_there(error: &io::Error) -> bool {
+/// True if an error says that there is no such file.
+pub(crate) fn not_there(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory

@@ -7,10 +7,11 @@ mod cost;
 mod directory;
 mod rows;
 mod run;
+pub(crate) mod table;
 
 pub use conditions::{Conditions, Ran, Still};
 pub use cost::{Cost, Used};
-pub(crate) use directory::PROFILE;
+pub(crate) use directory::{PROFILE, not_there};
 pub use directory::{Results, ResultsError};
 pub(crate) use rows::last_of;
 pub use rows::{Capacity, Contact, Figure, Limited, LinkSample, Payload, Resource, Row};

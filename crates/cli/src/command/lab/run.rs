@@ -140,7 +140,10 @@ impl Run {
         // All files are read before anything runs.
         let mut planned: Vec<(PathBuf, PathBuf, Plan, Option<Commands>)> = Vec::new();
         for path in self.files()? {
-            let mut plan = Study::plan(&path, &settings)?;
+            let mut plan = match Study::plan(&path, &settings) {
+                Err(_) if interrupt::is_requested() => return Ok(Ending::Interrupted),
+                planned => planned?,
+            };
             Study::check_report(&path, &plan)?;
             Study::tell_notes(&plan)?;
             if self.backends.contains(&Place::Netns) {
@@ -161,6 +164,9 @@ impl Run {
             if self.resume && place.is_dir() {
                 Study::check_same(&self.results(&place)?, &plan, &settings)?;
             }
+            if interrupt::is_requested() {
+                return Ok(Ending::Interrupted);
+            }
             planned.push((path, place, plan, commands));
         }
         let page = self.page.map(Page::start).transpose()?;
@@ -176,6 +182,10 @@ impl Run {
         for (path, place, plan, commands) in planned {
             let study = Study::new(&path, plan, &settings, commands, self.results(&place)?);
             failed += self.run_study(&study, &mut processors, page.as_ref(), common)?;
+            // Of nothing there is no report.
+            if interrupt::is_requested() && !study.has_run()? {
+                break;
+            }
             let (path, of_it) = of_one(&place)?;
             output::talk(&format!("the report is {}", path.display()));
             report = Some(path);

@@ -23,6 +23,7 @@ use crate::build::COMMIT;
 use crate::command::sim::memory;
 use crate::digest::Sha256;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
 
 /// Octets that a scenario file may have.
@@ -75,7 +76,9 @@ impl Study {
         } else {
             Extent::Usual
         };
-        Plan::parse(path, &text, &settings.settings, extent).map_err(|error| wrong(&error))
+        let goes_on = || !interrupt::is_requested();
+        Plan::parse_while(path, &text, &settings.settings, extent, goes_on)
+            .map_err(|error| wrong(&error))
     }
 
     /// Leaves out variants whose programs are not installed, and says so.
@@ -96,8 +99,7 @@ impl Study {
     /// Says what of a plan cannot be done in network namespaces, before anything is; what its programs run comes back.
     pub fn check(plan: &Plan, packets: Packets, profiling: Profiling) -> Result<Commands, Failure> {
         let mut commands = Commands::new();
-        // Repeats differ in their seeds alone.
-        for run in plan.runs.iter().filter(|run| run.repeat == 1) {
+        for run in combinations(plan) {
             let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
             let hinted = |failure: Failure, hint: Option<&String>| match hint {
                 Some(hint) => failure.with_hint(hint),
@@ -118,7 +120,7 @@ impl Study {
 
     /// Says what of a plan cannot be done in virtual time, before anything is.
     pub fn check_simulated(plan: &Plan) -> Result<(), Failure> {
-        for run in plan.runs.iter().filter(|run| run.repeat == 1) {
+        for run in combinations(plan) {
             let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
             simulated::possible(&scenario).map_err(|error| {
                 let failure = Failure::usage(format!("cannot run the scenario: {error}"));
@@ -231,6 +233,12 @@ impl Study {
         Ok(self.plan.runs.iter().filter(is_left).cloned().collect())
     }
 
+    /// True if a run of it has ended, now or before.
+    pub fn has_run(&self) -> Result<bool, Failure> {
+        let runs = self.results.runs().map_err(|error| unkept(&error))?;
+        Ok(!runs.is_empty())
+    }
+
     /// The number of runs that are planned.
     pub fn planned(&self) -> usize {
         self.plan.runs.len()
@@ -318,6 +326,12 @@ pub fn check_question(
 fn unasked(path: &Path, error: &ReportError) -> Failure {
     let what = format!("cannot read the scenario: {}: {error}", path.display());
     Failure::usage(what).with_hint("docs/lab.md says what [report] may ask")
+}
+
+/// A run of each combination, since repeats differ in their seeds alone; none any more once the command is to end.
+fn combinations(plan: &Plan) -> impl Iterator<Item = &PlannedRun> {
+    let runs = plan.runs.iter().filter(|run| run.repeat == 1);
+    runs.take_while(|_| !interrupt::is_requested())
 }
 
 /// The manifest of a plan: the same for the same scenario and settings.
