@@ -200,3 +200,50 @@ impl Drop for Caller {
         present.connections.remove(&self.number);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        runtime.unwrap().block_on(work)
+    }
+
+    #[test]
+    fn where_nobody_keeps_a_place_the_oldest_of_those_who_ask_gives_way() {
+        run(async {
+            let callers = Callers::new(2, Kept::Nobody);
+            let (one, other) = (callers.admit(HERE).await, callers.admit(HERE).await);
+            let (one, other) = (one.unwrap(), other.unwrap());
+            one.may_ask(true);
+            other.may_ask(true);
+            let goes = async move {
+                one.cut.notified().await;
+                drop(one);
+            };
+            let (third, ()) = tokio::join!(callers.admit(HERE), goes);
+            assert!(third.is_some());
+        });
+    }
+
+    #[test]
+    fn the_end_is_told_to_all_and_waited_for_until_they_are_gone() {
+        run(async {
+            let callers = Callers::new(2, Kept::WhoMayAsk);
+            let (one, other) = (callers.admit(HERE).await, callers.admit(HERE).await);
+            let goes = async |caller: Option<Caller>| caller.unwrap().over().await;
+            let never = Duration::from_secs(3600);
+            tokio::join!(callers.finish(never), goes(one), goes(other));
+            // Who comes now is told at once.
+            let late = callers.admit(HERE).await;
+            goes(late).await;
+        });
+    }
+}

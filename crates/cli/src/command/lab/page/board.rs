@@ -340,7 +340,8 @@ mod tests {
         drop(reader);
         let report = Given::new(&board, board.report().unwrap());
         assert_eq!(report.as_ref(), b"report");
-        assert_eq!((board.shown().due, board.shown().reported), (1, 0));
+        assert_eq!(board.shown().due, 1);
+        assert_eq!(board.shown().reported, 0);
         drop(report);
         // There is nothing to wait for.
         board.close(Duration::from_secs(3600));
