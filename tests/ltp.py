@@ -1,12 +1,11 @@
 """The whole program over LTP: two nodes, loss on the way, engines that send from other ports, and strangers."""
 
 import json
-import random
 import socket
-import threading
 import time
 import unittest
 
+from labs.rig.lossy import LossyRelay
 from labs.rig.node import Link, free_port
 from tests.udp import bundle, until
 from tests.workplace import Exchange
@@ -15,46 +14,6 @@ from tests.workplace import Exchange
 SIZES = [0, 1, 100, 1_400, 5_000, 70_000, 1 << 20, 10_000_000]
 
 RATE = "80Mbit"
-
-DATAGRAM_OCTETS = 65_535
-
-
-class Relay:
-    """Passes datagrams between two addresses, loses some of them, and sends from ports at which nobody takes segments."""
-
-    def __init__(self, lost: float, seed: int) -> None:
-        self.lost, self.random = lost, random.Random(seed)
-        self.sockets: list[socket.socket] = []
-        self.is_over = False
-        self.passed = 0
-
-    def towards(self, address: tuple[str, int]) -> int:
-        """The port of a way to an address."""
-        inner = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        outer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        inner.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-        inner.bind(("127.0.0.1", 0))
-        inner.settimeout(0.2)
-        self.sockets += [inner, outer]
-        threading.Thread(target=self.carry, args=(inner, outer, address), daemon=True).start()
-        return int(inner.getsockname()[1])
-
-    def carry(self, inner: socket.socket, outer: socket.socket, address: tuple[str, int]) -> None:
-        while not self.is_over:
-            try:
-                datagram = inner.recv(DATAGRAM_OCTETS)
-            except TimeoutError:
-                continue
-            except OSError:
-                return
-            if self.random.random() >= self.lost:
-                self.passed += 1
-                outer.sendto(datagram, address)
-
-    def close(self) -> None:
-        self.is_over = True
-        for it in self.sockets:
-            it.close()
 
 
 class Ltp(Exchange):
@@ -102,7 +61,7 @@ class Ltp(Exchange):
         self.assertEqual(self.receiver.stop(), 0)
 
     def test_all_arrives_where_one_datagram_of_twenty_is_lost_each_way(self) -> None:
-        relay = Relay(0.05, seed=7)
+        relay = LossyRelay(0.05, seed=7)
         self.addCleanup(relay.close)
         self.join(self.ports, [relay.towards(("127.0.0.1", port)) for port in self.ports])
         self.start()

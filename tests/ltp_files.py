@@ -15,8 +15,9 @@ from pathlib import Path
 from labs.rig.binary import dhow
 from labs.rig.capture import Capture, judge_missing
 from labs.rig.crew import Crew, Program
+from labs.rig.lossy import LossyRelay
 from labs.rig.node import free_port
-from tests.ltp import Relay, block, sdnv
+from tests.ltp import block, sdnv
 
 # Files of one segment and of many.
 SIZES = [1, 1_380, 1_381, 70_000, 1 << 20, 10_000_000]
@@ -111,7 +112,7 @@ class LtpFiles(unittest.TestCase):
         self.assert_came(self.end(receiver), file)
 
     def test_all_arrives_where_datagrams_are_lost_both_ways_and_come_from_other_ports(self) -> None:
-        relay = Relay(0.05, seed=7)
+        relay = LossyRelay(0.05, seed=7)
         self.addCleanup(relay.close)
         back = free_port(socket.SOCK_DGRAM)
         files = [self.file(octets) for octets in (1, 70_000, 3_000_000)]
@@ -253,7 +254,7 @@ class LtpFiles(unittest.TestCase):
 
     def test_a_full_disk_harms_no_other_file_where_datagrams_are_lost_both_ways(self) -> None:
         point = self.small_disk(3_000_000)
-        relay = Relay(0.05, seed=11)
+        relay = LossyRelay(0.05, seed=11)
         self.addCleanup(relay.close)
         back = free_port(socket.SOCK_DGRAM)
         large, small = self.file(8_000_000), [self.file(octets) for octets in (70_000, 500_000, 900_000)]

@@ -16,8 +16,9 @@ from pathlib import Path
 from labs.rig.binary import dhow
 from labs.rig.capture import Capture, judge_missing
 from labs.rig.crew import Crew, Program
+from labs.rig.lossy import LossyRelay
 from labs.rig.node import free_port
-from tests.ltp import Relay, sdnv
+from tests.ltp import sdnv
 
 PATIENCE_S = 60.0
 
@@ -142,7 +143,7 @@ class LtpHops(unittest.TestCase):
         self.assert_came(self.end(receiver), self.file(1_000_000))
 
     def test_all_arrives_where_datagrams_are_lost_both_ways_and_rates_differ(self) -> None:
-        lossy = Relay(0.05, seed=7)
+        lossy = LossyRelay(0.05, seed=7)
         self.addCleanup(lossy.close)
         ports: list[int] = []
         while len(set(ports)) < 3:

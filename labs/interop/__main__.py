@@ -4,6 +4,7 @@ import argparse
 import json
 import random
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from labs.interop.clients import Ud3tnClients
 from labs.interop.dtn7 import Dtn7
 from labs.interop.hardy import Hardy
 from labs.interop.installation import NotInstalled
-from labs.interop.peer import Peer, Unable
-from labs.interop.version6 import Dtnme, IbrDtn, OnPath, Skipped
+from labs.interop.ltp import Hdtn, Hdtn6, Ion
+from labs.interop.peer import OnPath, Peer, Skipped, Unable
+from labs.interop.version6 import Dtnme, IbrDtn
 from labs.rig.binary import dhow
 from labs.rig.capture import Capture, judge_missing
 from labs.rig.crew import Crew, end_on_sigterm
@@ -23,7 +25,8 @@ from labs.rig.node import NodeFailed
 from labs.rig.terminal import say, table
 
 SIZES = {"0 B": 0, "1 B": 1, "1 kB": 1_000, "64 kB": 64_000, "1 MB": 1_000_000, "10 MB": 10_000_000}
-PEERS: dict[str, type[Peer]] = {"dtn7": Dtn7, "hardy": Hardy, "dtnme": Dtnme, "ibrdtn": IbrDtn}
+PEERS: dict[str, type[Peer]] = {
+    "dtn7": Dtn7, "hardy": Hardy, "dtnme": Dtnme, "ibrdtn": IbrDtn, "ion": Ion, "hdtn": Hdtn, "hdtn6": Hdtn6}
 TICK = "✓"
 
 
@@ -75,7 +78,6 @@ class Matrix:
 
     def try_node(self, kind: type[Peer]) -> None:
         """Both directions with one peer node, under the judge's eyes."""
-        directions = ["from dhow", "to dhow"]
         if issubclass(kind, OnPath):
             try:
                 kind.look()
@@ -89,13 +91,16 @@ class Matrix:
             with Crew() as crew:
                 peer = kind(crew, self.binary, self.directory / kind.__name__.lower())
                 capture = None
-                missing = judge_missing() if kind.protocol == "tcpcl" else "its layer is not TCPCLv4"
+                missing = judge_missing() if kind.spoken else "its layer is not TCPCLv4"
                 if missing is None:
-                    capture = Capture(crew, peer.directory / "session.pcapng", [peer.port, peer.dhow_port])
+                    transport = "udp" if kind.transport == socket.SOCK_DGRAM else "tcp"
+                    capture = Capture(
+                        crew, peer.directory / "session.pcapng", [peer.port, peer.dhow_port], transport, kind.spoken)
                 peer.node.start()
                 peer.start()
-                self.fill(peer.name, directions[0], peer.from_dhow)
-                self.fill(peer.name, directions[1], peer.to_dhow)
+                for direction, lost in peer.rows():
+                    peer.lose(lost)
+                    self.fill(peer.name, direction, peer.from_dhow if direction.startswith("from") else peer.to_dhow)
                 peer.node.stop()
                 if capture:
                     capture.stop()
@@ -103,14 +108,15 @@ class Matrix:
                 else:
                     self.notes.append(f"{peer.name}: not judged, {missing}")
         except (NotInstalled, Unable, NodeFailed) as error:
-            self.fail(kind.name, directions, str(error))
+            self.fail(kind.name, [direction for direction, _ in kind.rows()], str(error))
 
     def judge(self, peer: Peer, capture: Capture) -> None:
         """What tshark says of the frames that dhow sent to this peer."""
         verdict = capture.verdict(peer.own_frames)
         self.faults += len(verdict.faults)
+        messages = "frames of LTP" if peer.spoken == "ltp" else "TCPCL messages"
         self.notes.append(
-            f"{peer.name}: tshark read {verdict.messages} TCPCL messages and {verdict.bundles} bundles from dhow, "
+            f"{peer.name}: tshark read {verdict.messages} {messages} and {verdict.bundles} bundles from dhow, "
             f"{len(verdict.faults)} faults" + "".join(f"\n  frame {fault}" for fault in verdict.faults[:5]))
 
     def try_clients(self) -> None:

@@ -1,5 +1,9 @@
 """What every peer can do: start beside a dhow node, send a file to it, show what it received."""
 
+import os
+import shutil
+import socket
+import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -22,13 +26,20 @@ class Unable(Exception):
     """A transfer did not happen; says why in a few words."""
 
 
+class Skipped(Exception):
+    """A peer is not on this machine; says which program is missing."""
+
+
 class Peer(ABC):
-    """An independent node beside one dhow node, joined by TCPCL over loopback."""
+    """An independent node beside one dhow node, joined by a convergence layer over loopback."""
 
     name: str
     node_number: int
     reading = "strict"  # how dhow must read this peer
     protocol = "tcpcl"  # of the link to it
+    transport = socket.SOCK_STREAM  # that the layer needs
+    spoken = "tcpcl"  # the judge's name of the layer; none of one whose judge is not asked
+    losses: tuple[float, ...] = (0.0,)  # parts of the datagrams that are lost in each direction; all sizes are tried with each
     send_options: tuple[str, ...] = ()  # of `dhow send`
     strip_checksum = False  # whether dhow must leave out the checksums of payload blocks
     resume = True  # whether it takes sessions with extensions that it does not know (RFC 9174 4.8)
@@ -38,14 +49,28 @@ class Peer(ABC):
         self.crew = crew
         self.directory = directory
         directory.mkdir(parents=True)
-        self.port = free_port()
-        self.dhow_port = free_port()
+        self.port = free_port(self.transport)
+        self.dhow_port = free_port(self.transport)
+        self.node = Node(crew, dhow, directory / "dhow", self.settings())
+
+    def settings(self) -> Settings:
+        """The dhow node's."""
         policy = "\n".join(self.needs()) or 'reading = "strict"'
-        self.node = Node(crew, dhow, directory / "dhow", Settings(
+        return Settings(
             "ipn:1.0", f"127.0.0.1:{self.dhow_port}",
             links=[Link("peer", f"127.0.0.1:{self.port}", policy, self.protocol)],
             routes=[(f"ipn:{self.node_number}.*", "peer")],
-            listen_policy=policy))
+            listen_policy=policy)
+
+    @classmethod
+    def rows(cls) -> list[tuple[str, float]]:
+        """The directions that are tried, and what is lost there."""
+        return [(f"{direction}{f', {lost:.0%} lost' if lost else ''}", lost)
+                for lost in cls.losses for direction in ("from dhow", "to dhow")]
+
+    def lose(self, lost: float) -> None:
+        """Lets a part of the datagrams be lost from now on, in each direction."""
+        assert not lost, "nothing is lost over TCP"
 
     @classmethod
     def needs(cls) -> list[str]:
@@ -104,6 +129,51 @@ class Peer(ABC):
             path.unlink()
         if payloads != [file.read_bytes()]:
             raise Unable(f"{len(payloads)} bundles arrived, and not what was sent")
+
+
+class OnPath(Peer):
+    """A peer that no registry has: tried where its programs are on the PATH, else skipped."""
+
+    programs: tuple[str, ...] = ()  # which it needs; the first one is the daemon
+    says = ""  # a word of the first program's version or help, where another system has a program of that name
+
+    @classmethod
+    def look(cls) -> None:
+        """Raises Skipped where a program is missing."""
+        for program in cls.programs:
+            if shutil.which(program) is None:
+                raise Skipped(f"{program} is not on the PATH")
+        if cls.says:
+            asked = subprocess.run([cls.programs[0], "--version"], capture_output=True, text=True, timeout=10, check=False)
+            if cls.says not in asked.stdout + asked.stderr:
+                raise Skipped(f"{cls.programs[0]} on the PATH is not that of {cls.says}")
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """One of its programs, to its end."""
+        return subprocess.run(list(words), capture_output=True, text=True, timeout=PATIENCE_S + 10, check=False)
+
+    def expect_listener(self, port: int, name: str) -> None:
+        """Waits until somebody listens. Raises Unable."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return
+            time.sleep(0.1)
+        raise Unable(f"{name} did not start")
+
+
+def oldest_whole(inbox: Path, pattern: str = "*") -> bytes | None:
+    """What is in the first file of a directory, once it is whole, which is taken away; None where there is none."""
+    for path in sorted(inbox.glob(pattern)):
+        size = -1
+        while size != os.stat(path).st_size:  # it may still be written
+            size = os.stat(path).st_size
+            time.sleep(0.1)
+        payload = path.read_bytes()
+        path.unlink()
+        return payload
+    return None
 
 
 def wait_for(ask: Callable[[], bytes | None], failure: str) -> bytes:

@@ -1,60 +1,25 @@
 """Nodes of Bundle Protocol 6 that no registry has: tried where their programs are on the PATH, else skipped."""
 
-import os
-import shutil
-import socket
-import subprocess
-import time
 from pathlib import Path
 
-from labs.interop.peer import PATIENCE_S, SERVICE, Peer, Unable, last_line
+from labs.interop.peer import SERVICE, OnPath, Unable, last_line, oldest_whole
 from labs.rig.node import free_port
 
 
-class Skipped(Exception):
-    """A peer is not on this machine; says which program is missing."""
-
-
-class OnPath(Peer):
+class Version6(OnPath):
     """A peer of version 6 over TCPCLv3. Bundles are made in version 6, with custody that the peer is asked to take."""
 
     reading = "lenient"
     protocol = "tcpcl3"
+    spoken = ""
     send_options = ("--version", "6", "--custody")
-    programs: tuple[str, ...] = ()  # which it needs; the first one is the daemon
-    says = ""  # a word of the first program's version or help, where another system has a program of that name
 
     @classmethod
     def needs(cls) -> list[str]:
         return [*super().needs(), "bundle_versions = [6]"]
 
-    @classmethod
-    def look(cls) -> None:
-        """Raises Skipped where a program is missing."""
-        for program in cls.programs:
-            if shutil.which(program) is None:
-                raise Skipped(f"{program} is not on the PATH")
-        if cls.says:
-            asked = subprocess.run([cls.programs[0], "--version"], capture_output=True, text=True, timeout=10, check=False)
-            if cls.says not in asked.stdout + asked.stderr:
-                raise Skipped(f"{cls.programs[0]} on the PATH is not that of {cls.says}")
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One of its programs, to its end."""
-        return subprocess.run(list(words), capture_output=True, text=True, timeout=PATIENCE_S + 10, check=False)
-
-    def expect_listener(self, port: int, name: str) -> None:
-        """Waits until somebody listens. Raises Unable."""
-        end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return
-            time.sleep(0.1)
-        raise Unable(f"{name} did not start")
-
-
-class IbrDtn(OnPath):
+class IbrDtn(Version6):
     """IBR-DTN's dtnd, which takes type 10 for the age block."""
 
     name = "IBR-DTN (dtnd)"
@@ -103,7 +68,7 @@ class IbrDtn(OnPath):
         return payload
 
 
-class Dtnme(OnPath):
+class Dtnme(Version6):
     """NASA's DTNME with its stores in memory."""
 
     name = "DTNME (dtnme)"
@@ -138,12 +103,4 @@ class Dtnme(OnPath):
             raise Unable(f"send_me: {last_line(done.stderr or done.stdout)}")
 
     def received(self) -> bytes | None:
-        for path in sorted(self.inbox.iterdir()):
-            size = -1
-            while size != os.stat(path).st_size:  # it may still be written
-                size = os.stat(path).st_size
-                time.sleep(0.1)
-            payload = path.read_bytes()
-            path.unlink()
-            return payload
-        return None
+        return oldest_whole(self.inbox)

@@ -43,7 +43,7 @@ def reader_missing() -> str | None:
 class Verdict:
     """What the judge saw of some frames."""
 
-    messages: int  # TCPCLv4 messages
+    messages: int  # of TCPCLv4, or frames of LTP, which may hold many segments
     bundles: int  # dissected as BPv7
     faults: list[str]  # malformed frames and expert items of severity error
 
@@ -102,10 +102,11 @@ class Dissection:
             f"({frames}) && (_ws.malformed || _ws.expert.severity >= {SEVERITY_ERROR})",
             "frame.number", f"{self.transport}.srcport", f"{self.transport}.dstport", "_ws.expert.message",
         )
-        types = self.fields(f"({frames}) && tcpcl", "tcpcl.v4.mhdr.type")
+        layer, kind = ("ltp", "ltp.type") if self.spoken == "ltp" else ("tcpcl", "tcpcl.v4.mhdr.type")
+        types = self.fields(f"({frames}) && {layer}", kind)
         bundles = self.fields(f"({frames}) && bpv7", "bpv7.primary.version")
         return Verdict(
-            messages=sum(len(line.split(",")) for line in types if line),
+            messages=sum(len(line.split(",")) if layer == "tcpcl" else 1 for line in types if line),
             bundles=sum(len(line.split(",")) for line in bundles if line),
             faults=faults,
         )

@@ -282,6 +282,40 @@ fn a_block_of_several_bundles_comes_apart_however_it_is_cut() {
     }
 }
 
+/// A block of which the first segment comes last, as of a peer that repairs a block once it has sent all of it, and whose octets behind
+/// the gap are so many. Whether it was whole.
+fn is_kept_behind_a_gap(memory_octets: u64, octets: usize) -> bool {
+    let size = 60_000;
+    let mut world = pair(16, LtpPolicy::default(), |_, config| {
+        config.memory_octets = memory_octets;
+    });
+    world.hostile = false;
+    world.settle();
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    let around = bundle(1, &payload(1, octets)).len() - octets;
+    let whole = bundle(1, &payload(1, size + octets - around));
+    assert_eq!(whole.len(), size + octets);
+    let segments = block(9, &whole, size);
+    for octets in segments[1..].iter().chain(&segments[..1]) {
+        world.air.inject(0, 1, octets.clone());
+        world.settle();
+    }
+    world.client(1, receiver).received.len() == 1
+}
+
+#[test]
+fn a_large_block_whose_first_segment_comes_last_is_kept_meanwhile() {
+    assert!(is_kept_behind_a_gap(u64::MAX, 60_000_000));
+}
+
+/// A sixteenth of the memory is for early octets, and three of four parts of that for those of one neighbour.
+#[test]
+fn octets_behind_gaps_take_no_more_than_their_part_of_the_memory() {
+    let most = (64 << 20) / 16 / 4 * 3;
+    assert!(is_kept_behind_a_gap(64 << 20, most));
+    assert!(!is_kept_behind_a_gap(64 << 20, most + 1));
+}
+
 #[test]
 fn a_block_is_reported_whole_once_each_bundle_in_it_is_durable() {
     let mut world = pair(11, LtpPolicy::default(), |_, _| ());

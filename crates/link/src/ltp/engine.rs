@@ -127,6 +127,11 @@ impl Engine {
         }
     }
 
+    /// Set the octets behind gaps for which there is room now ([`Config::reassembly_octets`]). Those that are there stay.
+    pub const fn set_room(&mut self, octets: u64) {
+        self.local.config.reassembly_octets = octets;
+    }
+
     /// Whether a session of this number is one in which this engine sends. A driver asks it to find the engine of a report.
     #[must_use]
     pub fn knows_session(&self, number: u64) -> Known {

@@ -28,6 +28,13 @@ const MAX_SCOPES: usize = 1_024;
 /// Gaps are reported unasked so many times in a round trip, at most: each report may bring a checkpoint, whose report has to have room.
 const GAP_REPORTS: u32 = 16;
 
+/// Unasked reports of a session whose sender repairs late, beside one for [`GAPS_PER_REPORT`] gaps. It may answer each with a checkpoint, and
+/// cancel a session that takes more of them than loss explains: ION, which repairs a block once it has sent all of it, expects one
+/// for 19 gaps. A sender that has filled half of the gaps of which it was told gets more.
+const FREE_REPORTS: u32 = 4;
+
+const GAPS_PER_REPORT: u32 = 32;
+
 /// The reports of a session: asked for, unasked, held back, and acknowledged.
 #[derive(Debug)]
 pub(super) struct Reporting {
@@ -46,6 +53,9 @@ pub(super) struct Reporting {
     next_serial: u64,
     /// Reports in all.
     issued: u32,
+    /// Unasked reports, and the gaps of which they told.
+    unasked: u32,
+    gaps_told: u32,
     /// The upper bound of the last primary report. RFC 5326 6.11: the first must begin at zero.
     primary_upper: u64,
     /// A report told of a gap: the path loses segments.
@@ -73,6 +83,8 @@ impl Reporting {
             first_scope: first_serial,
             next_serial: first_serial,
             issued: 0,
+            unasked: 0,
+            gaps_told: 0,
             primary_upper: 0,
             has_lost: false,
             gap_at: None,
@@ -254,10 +266,17 @@ impl Reporting {
             // RFC 5326 6.11: the upper bound must be the greatest of all red segments.
             upper: of.parts.red_upper,
         };
+        let gaps = |from, to| u32::try_from(of.received.gaps(from, to).count()).unwrap_or(u32::MAX);
+        let gaps_told = (self.gaps_told).saturating_add(gaps(answer.lower, answer.upper));
+        let few = FREE_REPORTS.saturating_add(gaps_told / GAPS_PER_REPORT);
+        let repairs_soon = gaps(0, answer.lower) < self.gaps_told.div_ceil(2);
         let has_room = self.reports.len() < local.config.reports_under_way.div_ceil(2)
-            && self.issued < local.config.reports / 2;
+            && self.issued < local.config.reports / 2
+            && (self.unasked < few || repairs_soon);
         if has_room && self.issue(local, of, answer)? {
             self.primary_upper = answer.upper;
+            self.unasked = self.unasked.saturating_add(1);
+            self.gaps_told = gaps_told;
         }
         Ok(())
     }

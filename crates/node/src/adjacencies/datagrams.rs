@@ -25,8 +25,9 @@ use crate::config::{
 use crate::memory::length;
 use crate::view::DatagramCounts;
 
-/// Octets that came early, of all neighbours, with [`PIECE_OCTETS`] for each piece, at most.
-pub(crate) const EARLY_OCTETS: u64 = 32 << 20;
+/// Octets that came early, of all neighbours, with [`PIECE_OCTETS`] for each piece, at most. A peer that repairs a block only once it has
+/// sent all of it, as ION does, needs room for about the block: what has none comes again.
+pub(crate) const EARLY_OCTETS: u64 = 256 << 20;
 
 /// Early octets have no more than this part of the index's memory.
 pub(crate) const EARLY_SHARE: u64 = 16;
@@ -37,6 +38,12 @@ const BURSTS_PER_S: u64 = 500;
 
 /// Octets of a block of LTP that bundles share, at most: some datagrams. What is lost of a block keeps all behind it from the store.
 const SHARED_OCTETS: u64 = 16 << 10;
+
+/// A neighbour's engine has three of four parts of what the early octets of others leave, so that there is always room for one more
+/// neighbour, and for [`PIECE_OCTETS`].
+const fn engine_room(left_octets: u64) -> u64 {
+    left_octets / 4 * 3
+}
 
 /// Memory for an early piece beside its octets, so that pieces of one octet are not free.
 const PIECE_OCTETS: u64 = 128;
@@ -166,7 +173,7 @@ impl Datagrams {
             rate: rate(policy.octets_per_s, usual.rate),
             light_time: Duration::from_millis(policy.light_time_ms),
             transfer_mru: policy.block_octets.min(most_octets),
-            reassembly_octets: usual.reassembly_octets.min(early_octets / 4),
+            reassembly_octets: engine_room(early_octets),
             sessions: usize::try_from(policy.blocks).unwrap_or(usize::MAX),
             remembered: usual
                 .remembered
@@ -206,6 +213,9 @@ impl Datagrams {
     /// Datagrams came; `room_octets` may wait here in all.
     pub(crate) fn handle_datagrams(&mut self, now: Now, datagrams: &[Bytes], room_octets: u64) {
         self.room_octets = room_octets;
+        if let Machine::Ltp(engine, _) = &mut self.machine {
+            engine.set_room(engine_room(room_octets));
+        }
         self.counts.received += length(datagrams.len());
         self.counts.received_octets += datagrams.iter().map(|it| length(it.len())).sum::<u64>();
         self.machine.link_mut().handle_datagrams(now, datagrams);

@@ -188,6 +188,31 @@ fn a_gap_that_stays_is_reported_unasked() {
     assert_eq!(all(&sent), ["report for 4 of 60..80: [(65, 80)]"]);
 }
 
+/// A sender that repairs late gets few unasked reports: one for each gap would let it take its block for lost (ION's limit).
+#[test]
+fn unasked_reports_are_few_where_gaps_are_many() {
+    let mut script = Script::new(Config {
+        doubling: 0,
+        ..config()
+    });
+    let (gaps, mut unasked) = (640, 0);
+    for gap in 0..gaps {
+        let at = gap * 20;
+        script.receive(&[data(1, Red, at..at + 10, (0, 0))]);
+        let sent = script.pass(SECOND / 2);
+        let acks: Vec<_> = (sent.into_iter())
+            .map(|(_, segment)| match segment {
+                Segment::Report(_, report) => Segment::ReportAck(theirs(1), report.serial),
+                other => unreachable!("{other:?}"),
+            })
+            .collect();
+        unasked += acks.len();
+        script.receive(&acks);
+    }
+    // Four, and one for each 32 gaps.
+    assert_eq!(unasked, 4 + 19);
+}
+
 /// RFC 5326 6: a client service that is not here.
 #[test]
 fn a_service_that_does_not_exist_is_unreachable() {
