@@ -27,7 +27,7 @@ configuration; 130 interrupted.";
 
 /// Delay-tolerant networking: send bundles to endpoints that may be away for a week
 #[derive(Debug, Parser)]
-#[command(name = "dhow", version = BUILD, styles = STYLES, after_help = AFTER_HELP, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "dhow", version = BUILD, styles = STYLES, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Arguments {
     /// Options of all commands.
     #[command(flatten)]

@@ -308,10 +308,10 @@ fn a_large_block_whose_first_segment_comes_last_is_kept_meanwhile() {
     assert!(is_kept_behind_a_gap(u64::MAX, 60_000_000));
 }
 
-/// A sixteenth of the memory is for early octets, and three of four parts of that for those of one neighbour.
+/// A quarter of the memory is for early octets, and three of four parts of that for those of one neighbour.
 #[test]
 fn octets_behind_gaps_take_no_more_than_their_part_of_the_memory() {
-    let most = (64 << 20) / 16 / 4 * 3;
+    let most = (64 << 20) / 4 / 4 * 3;
     assert!(is_kept_behind_a_gap(64 << 20, most));
     assert!(!is_kept_behind_a_gap(64 << 20, most + 1));
 }

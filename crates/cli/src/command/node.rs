@@ -126,6 +126,9 @@ pub struct Config {
     /// Show instead how a running node differs from its configuration file: changes in the file that it has not taken up, and changes made at run time
     #[arg(long, conflicts_with = "config")]
     diff: bool,
+    /// Print nothing if the configuration is right
+    #[arg(long, conflicts_with = "diff")]
+    check: bool,
 }
 
 impl Config {
@@ -142,6 +145,9 @@ impl Config {
         let file = NodeFile::parse(&text, &self.config).map_err(unread)?;
         file.check_named_files(&text, &self.config)
             .map_err(unread)?;
+        if self.check {
+            return Ok(Ending::Done);
+        }
         NodeFile::contacts(&text, &self.config, calendar::now()).map_err(unread)?;
         let settings = Effective::of(&text, &file).map_err(unread)?;
         match common.form() {

@@ -30,7 +30,7 @@ use crate::view::DatagramCounts;
 pub(crate) const EARLY_OCTETS: u64 = 256 << 20;
 
 /// Early octets have no more than this part of the index's memory.
-pub(crate) const EARLY_SHARE: u64 = 16;
+pub(crate) const EARLY_SHARE: u64 = 4;
 
 /// After a rest as much leaves at once as the rate lets pass in one of so many parts of a second, where that is more than usual: the
 /// timers of a driver are a millisecond late, and later on a busy machine.

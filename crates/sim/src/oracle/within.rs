@@ -7,8 +7,8 @@ use dhow_node::config::{Config, LinkConfig};
 const LAST_OCTETS: u64 = 256 * 1024 + 64 * 1024 + 64 * 1024;
 
 /// Octets that came before others over datagrams, and follow those into the queue when they come: at most so many of all neighbours, and a part of the memory.
-const EARLY_OCTETS: u64 = 32 << 20;
-const EARLY_PART: u64 = 16;
+const EARLY_OCTETS: u64 = 256 << 20;
+const EARLY_PART: u64 = 4;
 
 /// Octets of a log's smallest segments, where all are not smaller.
 const UNIT_OCTETS: u64 = 512 * 1024;
