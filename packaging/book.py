@@ -87,7 +87,9 @@ def words_of(binary: Path, *words: str) -> tuple[str, list[str]]:
     """The help of a command, and the commands below it."""
     said = subprocess.run([binary, *words, "--help"], check=True, capture_output=True, text=True, timeout=60).stdout
     below = re.search(r"^Commands:\n((?: .*\n|\n(?= ))+)", said, re.MULTILINE)
-    return said, re.findall(r"^  (\S+)  ", below[1], re.MULTILINE) if below else []
+    named = re.findall(r"^  (\S+)  ", below[1], re.MULTILINE) if below else []
+    # What `help` says stands on the pages of the others.
+    return said, [word for word in named if word != "help"]
 
 
 def command_sections(binary: Path, words: tuple[str, ...]) -> list[str]:
