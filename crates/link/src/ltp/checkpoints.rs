@@ -16,6 +16,8 @@ pub(super) struct Checkpoints {
     again: VecDeque<u64>,
     first_serial: u64,
     next_serial: u64,
+    /// The last that was answered and cites a report, and the end of what it asked for.
+    answered: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -40,6 +42,7 @@ impl Checkpoints {
             again: VecDeque::new(),
             first_serial,
             next_serial: first_serial,
+            answered: None,
         }
     }
 
@@ -107,8 +110,19 @@ impl Checkpoints {
     /// A report answers a checkpoint, whose countdown is deleted (RFC 5326 6.13); the cycles up to it, or none.
     pub(super) fn answered(&mut self, serial: u64) -> u32 {
         self.again.retain(|again| *again != serial);
-        let answered = self.waiting.remove(&serial);
-        answered.map_or(0, |checkpoint| checkpoint.cycle)
+        let Some(checkpoint) = self.waiting.remove(&serial) else {
+            return 0;
+        };
+        if checkpoint.head.serials.is_some_and(|it| it.report != 0) {
+            self.answered = Some((serial, checkpoint.head.end()));
+        }
+        checkpoint.cycle
+    }
+
+    /// A report up to this octet tells of more than its checkpoint asked for, which cites a report and was answered last.
+    pub(super) fn is_exceeded(&self, serial: u64, upper: u64) -> bool {
+        self.answered
+            .is_some_and(|(answered, end)| answered == serial && upper > end)
     }
 
     /// The wait for a checkpoint's report.

@@ -58,6 +58,9 @@ pub(super) struct SessionOut {
     reports: Spans,
     /// Checkpoints sent because of reports.
     problems: u32,
+    /// The peer answers a checkpoint whose octets it has with reports of all that follows, as ION does: a copy of one costs more than
+    /// a checkpoint that is lost.
+    shuns_copies: bool,
     /// Octets of copies, with which lost octets were sent again.
     copied: u64,
     /// Octets that were lost when they were sent for the first time.
@@ -107,6 +110,7 @@ impl SessionOut {
             checkpointed: 0,
             reports: Spans::default(),
             problems: 0,
+            shuns_copies: false,
             copied: 0,
             lost: 0,
             last_given: 0,
@@ -208,7 +212,7 @@ impl SessionOut {
 
     fn add_checkpoint(&mut self, config: &Config, head: &DataHead, cycle: u32) {
         // A checkpoint is worth a copy on a path that has lost something of the session.
-        let copies = if self.problems > 0 && config.doubling > 0 {
+        let copies = if self.problems > 0 && config.doubling > 0 && !self.shuns_copies {
             Copies::Two
         } else {
             Copies::One
@@ -272,6 +276,10 @@ impl SessionOut {
         self.reports
             .insert(report.serial, report.serial.saturating_add(1));
         let cycle = self.checkpoints.answered(report.checkpoint);
+        self.shuns_copies |= self
+            .checkpoints
+            .is_exceeded(report.checkpoint, report.upper)
+            && report.claims != [(0, self.red)];
         for (start, end) in &report.claims {
             self.claimed.add(*start, *end);
         }
@@ -320,6 +328,7 @@ impl SessionOut {
             let is_few = copied.saturating_mul(config.doubling) <= self.red
                 || octets <= config.round_trip_octets() / BRIEF_PART;
             let may_copy = config.doubling > 0
+                && !self.shuns_copies
                 && (is_few || cycle > 1)
                 && octets <= config.round_trip_octets() / 4;
             if !may_copy || (copies > 0 && again < LOST_AGAIN) {

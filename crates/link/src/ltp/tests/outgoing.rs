@@ -443,3 +443,36 @@ fn only_what_is_lost_near_the_end_has_copies() {
         assert_eq!(again.count(), copies, "after {sent_s} s");
     }
 }
+
+/// ION answers a checkpoint whose octets it has with reports up to the end of the red part, each of which asks for another checkpoint.
+#[test]
+fn a_peer_that_tells_of_more_than_it_was_asked_gets_no_copies() {
+    for (upper, has_copies) in [(200, true), (500, false)] {
+        let mut script = Script::new(config());
+        script.transmit(0, 500);
+        let first = heads(&script.sent());
+        let (id, last) = (first[0].session, *first.last().unwrap());
+        let serial = last.serials.unwrap().checkpoint;
+        script.receive(&[report(id, (9, serial), (0, 200), &[(0, 100)])]);
+        let again = heads(&script.sent());
+        assert!(again.len() > 1, "the last octets have copies: {again:?}");
+        // The second is of the copy.
+        script.receive(&[report(id, (10, serial + 1), (0, 200), &[(0, 150)])]);
+        script.sent();
+        let claims = [(0, 160), (200, 300)];
+        let claims = if upper == 500 {
+            &claims[..]
+        } else {
+            &claims[..1]
+        };
+        script.receive(&[report(id, (11, serial + 1), (0, upper), claims)]);
+        script.sent();
+        script.receive(&[report(id, (12, serial), (200, 500), &[(200, 310)])]);
+        let again = heads(&script.sent());
+        let mut offsets: Vec<_> = again.iter().map(|head| head.offset).collect();
+        offsets.sort_unstable();
+        let count = offsets.len();
+        offsets.dedup();
+        assert_eq!(count > offsets.len(), has_copies, "{again:?}");
+    }
+}
