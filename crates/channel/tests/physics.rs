@@ -447,7 +447,7 @@ fn losses_in_bursts_are_as_many_and_as_long_as_they_are_to_be() {
     }
     assert_eq!(Loss::bursts(5, 1), Loss::independent(5));
     let error = Loss::bursts(900_000_000, 2).unwrap_err().to_string();
-    assert!(error.contains("longer bursts than of 2"), "{error}");
+    assert!(error.contains("bursts of more than 2"), "{error}");
 }
 
 #[test]
