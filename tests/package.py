@@ -1,9 +1,10 @@
-"""The Debian package on a bare system that systemd has booted: installed, a bundle sent and received, supervised, purged."""
+"""The Debian package on a bare system that systemd has booted: installed, a bundle sent and received, supervised, purged. And the wheel on one that has Python."""
 
 import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -11,25 +12,32 @@ from pathlib import Path
 
 from labs.rig.binary import ROOT, dhow
 from packaging import deb
+from tests.python_libraries import LIBRARIES, environment
 
 SUITE = "bookworm"
 MIRROR = "http://deb.debian.org/debian"
-BASE = ROOT / "target" / "trees" / SUITE
+TREES = ROOT / "target" / "trees"
 BOOT_TIMEOUT_S = 60
 
 
-def base() -> Path:
-    """A bare Debian tree with systemd, made once."""
-    if not (BASE / "usr/lib/systemd/systemd").exists():
-        shutil.rmtree(BASE, ignore_errors=True)
-        BASE.parent.mkdir(parents=True, exist_ok=True)
+def tree_with(name: str, packages: str, shown: str) -> Path:
+    """A bare Debian tree with these packages, made once; what it shows last is there when it is whole."""
+    tree = TREES / name
+    if not (tree / shown).exists():
+        shutil.rmtree(tree, ignore_errors=True)
+        tree.parent.mkdir(parents=True, exist_ok=True)
         made = subprocess.run(
-            ["debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus", SUITE, str(BASE), MIRROR],
+            ["debootstrap", "--variant=minbase", f"--include={packages}", SUITE, str(tree), MIRROR],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900)
         if made.returncode != 0:
-            shutil.rmtree(BASE, ignore_errors=True)
+            shutil.rmtree(tree, ignore_errors=True)
             raise unittest.SkipTest(f"no Debian tree could be made: {made.stdout.decode()[-200:]}")
-    return BASE
+    return tree
+
+
+def base() -> Path:
+    """A bare Debian tree with systemd."""
+    return tree_with(SUITE, "systemd,systemd-sysv,dbus", "usr/lib/systemd/systemd")
 
 
 def missing() -> str | None:
@@ -193,3 +201,41 @@ class Package(unittest.TestCase):
         for path in ("etc/dhow", "var/lib/dhow", "usr/bin/dhow", "run/dhow"):
             self.assertFalse((self.machine.tree / path).exists(), path)
         self.assertNotEqual(self.machine.run("getent", "passwd", "dhow").returncode, 0)
+
+
+APPLICATION = """
+import subprocess
+import dhow
+subprocess.run(["dhow", "node", "init", "ipn:7.0", "--dir", "node"], check=True)
+with subprocess.Popen(["dhow", "node", "run", "--config", "node/node.toml"], stdout=subprocess.PIPE) as running:
+    assert b"ready" in running.stdout.readline()
+    with dhow.connect("node/dhow.sock") as node:
+        bundle = node.send("ipn:7.42", b"over the hills")
+        with next(node.receive("ipn:7.42", timeout=30)) as delivery:
+            print(delivery.id == bundle, delivery.read())
+    running.terminate()
+"""
+
+
+class Wheel(unittest.TestCase):
+    """The wheel on a bare Debian with Python."""
+
+    def test_a_wheel_brings_a_node_and_an_application_of_ten_lines(self) -> None:
+        why = missing()
+        if why:
+            self.skipTest(why)
+        directory = Path(tempfile.mkdtemp(prefix="dhow-wheel-"))
+        self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+        made = subprocess.run(
+            [sys.executable, "-m", "packaging.wheel", "--binary", str(dhow("debug")), "--out", str(directory), "--maturin", str(environment("environment", LIBRARIES).with_name("maturin"))],
+            cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        wheel = Path(made.stdout.strip())
+        tree = directory / "tree"
+        subprocess.run(["cp", "-a", "--reflink=auto", str(tree_with(f"{SUITE}-python", "python3-venv", "usr/bin/python3")), str(tree)], check=True)
+        shutil.copy(wheel, tree / "root")
+        (tree / "root" / "application.py").write_text(APPLICATION, encoding="utf-8")
+        steps = f"cd /root && python3 -m venv env && env/bin/pip install --quiet --no-index {wheel.name} && PATH=/root/env/bin:$PATH python3 application.py"
+        inside = ["systemd-nspawn", "--directory", str(tree), "--private-network", "--register=no", "--keep-unit", "--pipe", "--quiet", "env", "HOME=/root", "sh", "-c", steps]
+        done = subprocess.run(inside, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1:]), (0, ["True b'over the hills'"]), done.stdout + done.stderr)
