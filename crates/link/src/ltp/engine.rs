@@ -156,6 +156,12 @@ impl Engine {
         self.incoming.len()
     }
 
+    /// Whether a report, an acknowledgment or a cancellation has yet to be given out.
+    #[must_use]
+    pub fn has_word_left(&self) -> bool {
+        !self.local.operations.is_empty()
+    }
+
     /// The state of an outgoing transfer; `None` once it is over.
     #[must_use]
     pub fn progress(&self, transfer: TransferId) -> Option<Progress> {

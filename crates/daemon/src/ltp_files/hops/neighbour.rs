@@ -55,9 +55,10 @@ impl Neighbour {
         }
     }
 
-    /// Nothing is under way.
+    /// Nothing is under way, and nothing is left to say.
     pub(super) fn is_idle(&self) -> bool {
-        self.blocks == 0 && self.engine.incoming_sessions() == 0 && self.outgoing.is_empty()
+        let is_silent = self.outgoing.is_empty() && !self.engine.has_word_left();
+        self.blocks == 0 && self.engine.incoming_sessions() == 0 && is_silent
     }
 
     /// Send a batch, when its time has come.
