@@ -78,7 +78,7 @@ class Browser:
     """A browser that is driven over a pipe (the DevTools protocol): one page of a width, as it runs."""
 
     def __init__(self, width: int = 1280, height: int = 900) -> None:
-        self._place = tempfile.TemporaryDirectory()
+        self._place = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         ours, theirs = os.pipe(), os.pipe()
         # The protocol has it on the descriptors 3 and 4.
         command = [program() or "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
