@@ -13,8 +13,7 @@ use crate::adjacencies::neighbour::{Neighbour, one_way, session_config};
 use crate::adjacencies::session_id::SessionId;
 use crate::adjacencies::tunnel::Tunnel;
 use crate::config::{
-    Enabled, LinkId, ListenerConfig, ListenerId, LtpPolicy, Protocol, RedPart, SessionPolicy,
-    UdpPolicy,
+    Enabled, LinkId, ListenerConfig, ListenerId, LtpPolicy, Protocol, SessionPolicy, UdpPolicy,
 };
 use crate::driver::{Action, Purpose, StreamId};
 use crate::node::{Node, Stage};
@@ -104,9 +103,6 @@ impl Node {
                 return (Layer::Datagrams(Box::new(link)), announced);
             }
             Some(Tongue::Other(Protocol::Ltp(ltp))) => {
-                if ltp.red != RedPart::All {
-                    policy.cut_through = Enabled::No;
-                }
                 let seed = self.random.next();
                 let engines = self.engines_with(&ltp, peer.as_ref());
                 let early_octets = Adjacencies::early_octets_bound(&self.config);

@@ -148,13 +148,15 @@ impl Node {
     pub fn why_endpoint(&self, now: Now, destination: &EndpointId) -> Why {
         let mut why = self.why(now, destination);
         why.causes = self.causes_of(now, destination, None);
-        let awaits = |(key, _): &(BundleKey, &Entry)| self.forwarding.awaits_decision(*key);
-        if why.router.is_some() && self.bundles_for(destination).any(|it| awaits(&it)) {
+        let (mut is_undecided, mut last) = (false, None::<&Refusal>);
+        for (key, _) in self.bundles_for(destination) {
+            is_undecided |= self.forwarding.awaits_decision(key);
+            let newer = |it: &&Refusal| last.is_none_or(|last| last.at < it.at);
+            last = self.forwarding.refusal(key).filter(newer).or(last);
+        }
+        if is_undecided {
             why.causes = Vec::from([Cause::Undecided]);
         }
-        let refusals = self.bundles_for(destination);
-        let refusals = refusals.filter_map(|(key, _)| self.forwarding.refusal(key));
-        let last = refusals.max_by_key(|refusal| refusal.at);
         why.causes.extend(last.map(|last| refused(now, last)));
         why
     }

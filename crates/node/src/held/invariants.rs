@@ -53,6 +53,7 @@ impl Held {
                 || format!("{key:?} leaves and stays"),
             )?;
         }
+        self.check_rivals()?;
         let arriving = self.arrivals.iter().map(|(key, _)| key);
         for key in self.moved.iter().copied().chain(arriving) {
             expect(self.bundles.entry(key).is_some(), || {

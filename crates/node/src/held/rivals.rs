@@ -5,6 +5,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::iter::successors;
 
 use dhow_bundle::storage::BundleKey;
 
@@ -19,53 +20,52 @@ pub(crate) const RIVALS: usize = 8;
 pub(super) struct Rivals {
     /// Of each copy but the last, the one that began next.
     next: BTreeMap<BundleKey, BundleKey>,
+    /// Of each copy but the first, the one that began before.
+    before: BTreeMap<BundleKey, BundleKey>,
 }
 
 impl Rivals {
-    fn before(&self, key: BundleKey) -> Option<BundleKey> {
-        let mut pairs = self.next.iter();
-        pairs.find_map(|(before, next)| (*next == key).then_some(*before))
+    fn join(&mut self, before: BundleKey, key: BundleKey) {
+        self.next.insert(before, key);
+        self.before.insert(key, before);
     }
 
-    /// The copies that began before this one, the last first.
-    fn all_before(&self, key: BundleKey) -> Vec<BundleKey> {
-        core::iter::successors(self.before(key), |key| self.before(*key)).collect()
+    /// The other copies of a bundle.
+    fn of(&self, key: BundleKey) -> impl Iterator<Item = BundleKey> {
+        let along = |way: &BTreeMap<BundleKey, BundleKey>, key: &BundleKey| way.get(key).copied();
+        let before = successors(along(&self.before, &key), move |key| {
+            along(&self.before, key)
+        });
+        before.chain(successors(along(&self.next, &key), move |key| {
+            along(&self.next, key)
+        }))
     }
 
-    /// The copies that began after this one.
-    fn all_after(&self, key: BundleKey) -> impl Iterator<Item = BundleKey> {
-        let next = |key: BundleKey| self.next.get(&key).copied();
-        core::iter::successors(next(key), move |key| next(*key))
-    }
-
-    /// A copy comes in no longer: that before it, and whether it was the last.
-    fn remove(&mut self, key: BundleKey) -> (Option<BundleKey>, bool) {
-        let (before, next) = (self.before(key), self.next.remove(&key));
+    /// A copy comes in no longer: that before it, where it was the last.
+    fn remove(&mut self, key: BundleKey) -> Option<BundleKey> {
+        let (before, next) = (self.before.remove(&key), self.next.remove(&key));
         if let Some(before) = before {
-            match next {
-                Some(next) => self.next.insert(before, next),
-                None => self.next.remove(&before),
-            };
+            self.next.remove(&before);
         }
-        (before, next.is_none())
+        if let Some(next) = next {
+            self.before.remove(&next);
+        }
+        if let (Some(before), Some(next)) = (before, next) {
+            self.join(before, next);
+        }
+        before.filter(|_| next.is_none())
     }
 }
 
 impl Held {
     /// Whether another copy of a bundle comes in beside this one.
     pub(crate) fn has_rivals(&self, key: BundleKey) -> bool {
-        let rivals = &self.rivals;
-        rivals.next.contains_key(&key) || rivals.before(key).is_some()
+        self.rivals.of(key).next().is_some()
     }
 
     /// The other copies of a bundle that come in.
     pub(crate) fn rivals(&self, key: BundleKey) -> Vec<BundleKey> {
-        if self.rivals.next.is_empty() {
-            return Vec::new();
-        }
-        let mut rivals = self.rivals.all_before(key);
-        rivals.extend(self.rivals.all_after(key));
-        rivals
+        self.rivals.of(key).collect()
     }
 
     /// Hold a bundle that begins to come in, beside another copy where one comes in.
@@ -75,19 +75,41 @@ impl Held {
         }
         let key = self.bundles.insert(new);
         if let Some(rival) = rival {
-            self.rivals.next.insert(rival, key);
+            self.rivals.join(rival, key);
         }
         key
     }
 
     /// A copy comes in no longer: if it was the last, the one before it is found.
     pub(crate) fn end_rivalry(&mut self, key: BundleKey) {
-        if !self.has_rivals(key) {
-            return;
-        }
-        if let (Some(before), true) = self.rivals.remove(key) {
+        if let Some(before) = self.rivals.remove(key) {
             self.bundles.disown(key);
             self.bundles.own(before);
         }
+    }
+
+    /// The first thing about copies that is not as it must be: all of them come in, and the last one of a bundle is found.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn check_rivals(&self) -> Result<(), alloc::string::String> {
+        use crate::held::bundles::Entry;
+        use crate::invariants::expect;
+        use alloc::format;
+
+        let (next, before) = (&self.rivals.next, &self.rivals.before);
+        let last = next.values().filter(|key| !next.contains_key(key));
+        for key in next.keys().chain(before.keys()) {
+            let count = self.rivals.of(*key).count();
+            expect(self.arrivals.contains(*key) && count < RIVALS, || {
+                format!("{key:?} has {count} copies beside it, or does not come in")
+            })?;
+        }
+        for key in last {
+            let identity = self.bundles.entry(*key).map(Entry::identity);
+            let found = identity.and_then(|identity| self.bundles.find(&identity));
+            expect(found == Some(*key), || {
+                format!("the last copy is {key:?}, and {found:?} is found")
+            })?;
+        }
+        Ok(())
     }
 }
