@@ -261,5 +261,10 @@ class Why:
     bundle: StoredBundle | None
     waiting: int
     in_flight: int
+    resting: int
+    retry_in_ms: int | None
+    fragments: int
+    sent: int
+    damaged: int
     router: str | None
     causes: tuple[Cause, ...]

@@ -14,9 +14,10 @@ use crate::output::{self, Form};
 const BUNDLE_VERSIONS: [u8; 2] = [6, 7];
 
 /// Parts of the program that it can be built without, and whether this one has each.
-const FEATURES: [(&str, bool); 2] = [
+const FEATURES: [(&str, bool); 3] = [
     ("otlp", cfg!(feature = "otlp")),
     ("postgres", cfg!(feature = "postgres")),
+    ("top", cfg!(feature = "top")),
 ];
 
 /// Show the program's version, and the protocols that it speaks
