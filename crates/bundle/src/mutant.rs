@@ -260,6 +260,8 @@ mistakes! {
     NextReportAcknowledged,
     /// Acknowledgments of reports are not heeded.
     ReportAcknowledgmentIgnored,
+    /// Octets behind a gap go to the store at their place in the payload, not in the bundle.
+    EarlyOctetsMisplaced,
 }
 
 impl Mutant {

@@ -35,12 +35,11 @@ impl PayloadCrc {
 
     /// Adds the payload octets that come next.
     pub fn update(&mut self, octets: &[u8]) {
-        self.pass(octets);
+        self.pass(length(octets));
         self.digest.update(octets);
     }
 
-    fn pass(&mut self, octets: &[u8]) {
-        let added = u64::try_from(octets.len()).unwrap_or(u64::MAX);
+    fn pass(&mut self, added: u64) {
         assert!(
             added <= self.left,
             "no more octets are given than the payload block's head announces"
@@ -50,8 +49,16 @@ impl PayloadCrc {
 
     /// Adds the payload octets that come next, and gives their own CRC-32C where it comes with the block's.
     pub fn update_with_own(&mut self, octets: &[u8]) -> Option<u32> {
-        self.pass(octets);
+        self.pass(length(octets));
         self.digest.update_with_own(octets)
+    }
+
+    /// Adds so many payload octets by their CRC-32C.
+    fn join(&mut self, crc32c: u32, octets: u64) {
+        self.pass(octets);
+        if self.digest.crc_type() == CrcType::Crc32C {
+            self.digest.join(crc32c, octets);
+        }
     }
 
     /// Octets of payload that have not passed by yet.
@@ -117,6 +124,21 @@ impl PayloadVerifier {
     /// As [`update`](Self::update), and gives these octets' own CRC-32C where it comes with the block's.
     pub fn update_with_own(&mut self, octets: &[u8]) -> Option<u32> {
         self.crc.update_with_own(octets)
+    }
+
+    /// Whether [`join`](Self::join) may be called: the payload has a CRC-32C, or no CRC.
+    #[must_use]
+    pub const fn joins(&self) -> bool {
+        !matches!(self.crc.digest.crc_type(), CrcType::Crc16)
+    }
+
+    /// Takes the payload octets that come next by their CRC-32C: `octets` of them, no more than the header announces.
+    ///
+    /// # Panics
+    /// When the payload has another checksum.
+    pub fn join(&mut self, crc32c: u32, octets: u64) {
+        assert!(self.joins(), "octets with a CRC-16 are read");
+        self.crc.join(crc32c, octets);
     }
 
     /// Octets of payload that have not passed by yet.
@@ -236,6 +258,10 @@ impl Header {
         let block = octets.get(start..end)?;
         Some(block_crc(CrcType::Crc32C, block) == u32::from_be_bytes(found))
     }
+}
+
+fn length(octets: &[u8]) -> u64 {
+    u64::try_from(octets.len()).unwrap_or(u64::MAX)
 }
 
 fn after_break(octets: &[u8], otherwise: Refusal) -> Result<&[u8], Refusal> {

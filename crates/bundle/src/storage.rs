@@ -278,7 +278,7 @@ pub enum StoreCommand {
     },
     // Later ones follow, since digests of recordings count a command's place.
     /// Add octets at their position in a bundle that is arriving, before or behind a gap. Octets that are there already are left
-    /// out. The gaps must be filled when it is committed.
+    /// out. There may be [`GAPS`], and none when it is committed.
     AppendAt {
         /// The bundle.
         key: BundleKey,
@@ -295,6 +295,9 @@ pub enum StoreCommand {
         note: Bytes,
     },
 }
+
+/// Gaps in one arriving bundle, at most.
+pub const GAPS: usize = 4_096;
 
 impl StoreCommand {
     /// Octets of a bundle that it brings, or has copied.
@@ -338,6 +341,15 @@ pub enum StoreEvent {
         key: BundleKey,
         /// Octets durable so far.
         octets: u64,
+    },
+    /// As `Durable`, of an arriving bundle with gaps: its first `octets` octets are durable, and so many as `behind` of those behind gaps.
+    DurableParts {
+        /// The bundle.
+        key: BundleKey,
+        /// Octets before the first gap that are durable.
+        octets: u64,
+        /// Octets behind it that are.
+        behind: u64,
     },
     /// More octets of an arriving bundle that is watched lie here: readable, not durable. Octets that are written
     /// with the commit are told of by `Stored` alone.

@@ -2,12 +2,14 @@
 
 use bytes::Bytes;
 use dhow_bundle::Now;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_link::stream::TransferId;
 
 use crate::adjacencies::blocks::Length;
+use crate::adjacencies::early::Run;
 use crate::adjacencies::session_id::SessionId;
 use crate::node::Node;
-use crate::reception::Ends;
+use crate::reception::{Ends, Reception};
 
 impl Node {
     /// Octets of an incoming transfer, which may be a block of several bundles.
@@ -71,6 +73,55 @@ impl Node {
                 .converse(&mut self.attention, session, |link| {
                     link.end_block(now, block);
                 });
+        }
+    }
+
+    /// Early octets of blocks that take much memory go to the store, at their place in the bundle that comes: those of its payload,
+    /// since the node reads all else.
+    pub(crate) fn place_early(&mut self, session: SessionId) {
+        while let Some(neighbour) = self.adjacencies.neighbour_mut(session)
+            && let Some(link) = neighbour.session.datagrams()
+            && link.is_crowded()
+            && (self.held.backlog()).has_room(session.stream(), self.config.store_queue_octets)
+        {
+            let Some((block, Some((bundle, start)))) = link.take_crowded() else {
+                continue;
+            };
+            let Some(Reception::Payload(incoming)) = neighbour.receptions.get(&bundle) else {
+                continue;
+            };
+            let key = incoming.key;
+            let arrived = incoming
+                .received
+                .saturating_add(link.early_octets_of(block));
+            if !incoming.verifier.joins()
+                || self.held.reactive().contains_key(&key)
+                || self.held.reserve(&self.config, key, arrived).is_err()
+            {
+                continue;
+            }
+            let end = start.saturating_add(incoming.payload_end());
+            let start = match planted(Mutant::EarlyOctetsMisplaced) {
+                true => start.saturating_add(u64::from(incoming.header.header_octets())),
+                false => start,
+            };
+            for (at, octets) in link.place(block, end) {
+                let at = at.saturating_sub(start);
+                self.held.append_at(&mut self.outbox, key, at, octets);
+            }
+        }
+    }
+
+    /// The next octets of a block are in the store.
+    pub(crate) fn receive_placed(&mut self, session: SessionId, block: TransferId, run: Run) {
+        let blocks = self.adjacencies.blocks_mut(session);
+        let bundle = blocks.and_then(|blocks| blocks.pass(block, run.octets));
+        let neighbour = self.adjacencies.neighbour_mut(session);
+        if let (Some(bundle), Some(neighbour)) = (bundle, neighbour)
+            && let Some(Reception::Payload(incoming)) = neighbour.receptions.get_mut(&bundle)
+        {
+            self.held.append_gathered(&mut self.outbox, incoming);
+            incoming.pass(run);
         }
     }
 

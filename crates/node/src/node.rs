@@ -366,6 +366,11 @@ impl Node {
     fn handle_store(&mut self, now: Now, event: StoreEvent) {
         match event {
             StoreEvent::Durable { key, octets } => self.appended(now, key, octets),
+            StoreEvent::DurableParts {
+                key,
+                octets,
+                behind,
+            } => self.appended(now, key, octets.saturating_add(behind)),
             StoreEvent::Written { key, extents } => self.forwarding.written(
                 &self.held,
                 &mut self.adjacencies,

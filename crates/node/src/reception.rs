@@ -13,6 +13,7 @@ use dhow_bundle::v6::trailer::MAX_TRAILER_OCTETS;
 use dhow_bundle::{Header, Now, PayloadVerifier, Refusal};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
+use crate::adjacencies::early::Run;
 use crate::adjacencies::session_id::SessionId;
 use crate::admission::Admission;
 use crate::held::arrivals::Origin;
@@ -412,6 +413,19 @@ impl Incoming {
     /// All that the store has not got of what came.
     pub(crate) fn take_gathered(&mut self) -> Option<Bytes> {
         Some(self.gathered.split().freeze()).filter(|octets| !octets.is_empty())
+    }
+
+    /// The place behind the payload, or that of the last octet of all where nothing follows the payload.
+    pub(crate) fn payload_end(&self) -> u64 {
+        let header_octets = u64::from(self.header.header_octets());
+        let end = header_octets.saturating_add(self.header.payload_octets());
+        end.min(self.header.total_octets().saturating_sub(1))
+    }
+
+    /// The next octets of the payload are in the store.
+    pub(crate) fn pass(&mut self, run: Run) {
+        self.received = self.received.saturating_add(run.octets);
+        self.verifier.join(run.crc32c, run.octets);
     }
 
     /// The pieces for the store now, in order: small segments wait for more.

@@ -9,6 +9,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_link::stream::{DownReason, LinkCommand, LinkEvent, PeerIdentities};
 use dhow_link::{Gather, StreamSession};
 
+use crate::adjacencies::layer::Told;
 use crate::adjacencies::links;
 use crate::adjacencies::session_id::SessionId;
 use crate::api::ClientSession;
@@ -212,6 +213,7 @@ impl Node {
 
     fn attend_to(&mut self, now: Now, stream: StreamId) {
         self.listen(now, stream);
+        self.place_early(SessionId::over(stream));
         self.arm(stream);
         self.flush(stream);
     }
@@ -226,7 +228,10 @@ impl Node {
                 return happened;
             };
             happened = true;
-            self.handle_link_event(now, session, event);
+            match event {
+                Told::Link(event) => self.handle_link_event(now, session, event),
+                Told::Placed { transfer, run } => self.receive_placed(session, transfer, run),
+            }
         }
         while let Some(event) = self
             .delivery

@@ -282,9 +282,9 @@ fn a_block_of_several_bundles_comes_apart_however_it_is_cut() {
     }
 }
 
-/// A block of which the first segment comes last, as of a peer that repairs a block once it has sent all of it, and whose octets behind
-/// the gap are so many. Whether it was whole.
-fn is_kept_behind_a_gap(memory_octets: u64, octets: usize) -> bool {
+/// A block of which the segments before this one come first, then those behind it, and it comes last, as of a peer that repairs a block once it has sent
+/// all of it; the octets behind the gap are so many. Whether it was whole, and the octets that were placed in the store meanwhile.
+fn is_kept_behind_a_gap(gap: usize, memory_octets: u64, octets: usize) -> (bool, u64) {
     let size = 60_000;
     let mut world = pair(16, LtpPolicy::default(), |_, config| {
         config.memory_octets = memory_octets;
@@ -292,28 +292,45 @@ fn is_kept_behind_a_gap(memory_octets: u64, octets: usize) -> bool {
     world.hostile = false;
     world.settle();
     let receiver = world.connect(1, Client::new("ipn:2.42", true));
-    let around = bundle(1, &payload(1, octets)).len() - octets;
-    let whole = bundle(1, &payload(1, size + octets - around));
-    assert_eq!(whole.len(), size + octets);
+    let around = bundle(1, &payload(1, 70_000)).len() - 70_000;
+    let sent = payload(1, (gap + 1) * size + octets - around);
+    let whole = bundle(1, &sent);
+    assert_eq!(whole.len(), (gap + 1) * size + octets);
     let segments = block(9, &whole, size);
-    for octets in segments[1..].iter().chain(&segments[..1]) {
+    let (before, behind) = (&segments[..gap], &segments[gap + 1..]);
+    for octets in before.iter().chain(behind).chain([&segments[gap]]) {
         world.air.inject(0, 1, octets.clone());
         world.settle();
     }
-    world.client(1, receiver).received.len() == 1
+    let received = &world.client(1, receiver).received;
+    assert!(received.iter().all(|(_, octets)| *octets == sent));
+    (received.len() == 1, world.machines[1].store.early_octets)
 }
 
 #[test]
 fn a_large_block_whose_first_segment_comes_last_is_kept_meanwhile() {
-    assert!(is_kept_behind_a_gap(u64::MAX, 60_000_000));
+    assert!(is_kept_behind_a_gap(0, u64::MAX, 60_000_000).0);
+}
+
+/// Once the node knows what bundle it is, the store has what comes behind a gap, but for the rest of the payload's last segment.
+#[test]
+fn octets_behind_a_gap_are_stored_at_their_place_and_take_no_memory() {
+    let octets = 50 << 20;
+    let (is_whole, placed) = is_kept_behind_a_gap(1, 32 << 20, octets);
+    assert!(is_whole);
+    assert!(
+        placed >= u64::try_from(octets).unwrap() - (2 << 20),
+        "{placed} of {octets}"
+    );
+    assert_eq!(is_kept_behind_a_gap(1, 64 << 20, 30_000), (true, 0));
 }
 
 /// A quarter of the memory is for early octets, and three of four parts of that for those of one neighbour.
 #[test]
 fn octets_behind_gaps_take_no_more_than_their_part_of_the_memory() {
     let most = (64 << 20) / 4 / 4 * 3;
-    assert!(is_kept_behind_a_gap(64 << 20, most));
-    assert!(!is_kept_behind_a_gap(64 << 20, most + 1));
+    assert!(is_kept_behind_a_gap(0, 64 << 20, most).0);
+    assert!(!is_kept_behind_a_gap(0, 64 << 20, most + 1).0);
 }
 
 #[test]

@@ -27,11 +27,25 @@ struct Kept {
 struct Arriving {
     octets: Sparse,
     /// Octets behind a gap, by their positions.
-    early: Vec<(u64, Sparse)>,
+    early: BTreeMap<u64, Sparse>,
     /// Octets of its header, where parts of it are kept.
     division: u64,
     /// Octets came since the last flush.
     grew: bool,
+}
+
+impl Arriving {
+    /// Adds what came behind a gap that is closed.
+    fn join(&mut self) {
+        while let Some(next) = self.early.first_entry() {
+            let there = self.octets.octets();
+            if *next.key() > there {
+                return;
+            }
+            let (at, piece) = next.remove_entry();
+            self.octets.append(piece.part(there - at, u64::MAX));
+        }
+    }
 }
 
 /// Something that a flush makes durable, and what takes it back.
@@ -194,7 +208,15 @@ impl SparseStore {
         for (&key, arriving) in &mut self.arriving {
             if std::mem::take(&mut arriving.grew) {
                 let octets = arriving.octets.octets();
-                self.waiting.push(StoreEvent::Durable { key, octets });
+                let behind = arriving.early.values().map(Sparse::octets).sum();
+                self.waiting.push(match behind {
+                    0 => StoreEvent::Durable { key, octets },
+                    _ => StoreEvent::DurableParts {
+                        key,
+                        octets,
+                        behind,
+                    },
+                });
             }
         }
     }
@@ -213,6 +235,7 @@ impl SparseStore {
             (Piece::Octets(octets), _) => arriving.octets.push(octets),
             (Piece::Extent(_), stored) => arriving.octets.append(stored.unwrap_or_default()),
         }
+        arriving.join();
     }
 
     fn handle_append_at(&mut self, key: BundleKey, at: u64, octets: &[u8]) {
@@ -223,17 +246,11 @@ impl SparseStore {
         piece.push(octets);
         let arriving = self.arriving.entry(key).or_default();
         arriving.grew = true;
-        arriving.early.push((at, piece));
-        arriving.early.sort_by_key(|(at, _)| *at);
-        let mut rest = Vec::new();
-        for (at, piece) in std::mem::take(&mut arriving.early) {
-            let there = arriving.octets.octets();
-            match at <= there {
-                true => arriving.octets.append(piece.part(there - at, u64::MAX)),
-                false => rest.push((at, piece)),
-            }
+        let there = arriving.early.get(&at).map_or(0, Sparse::octets);
+        if piece.octets() > there {
+            arriving.early.insert(at, piece);
         }
-        arriving.early = rest;
+        arriving.join();
     }
 
     fn handle_note(&mut self, key: BundleKey, note: Bytes) {

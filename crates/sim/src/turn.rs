@@ -140,6 +140,7 @@ impl World {
             Event::Store(event) => {
                 let key = match event {
                     StoreEvent::Durable { key, .. }
+                    | StoreEvent::DurableParts { key, .. }
                     | StoreEvent::Written { key, .. }
                     | StoreEvent::Stored { key, .. }
                     | StoreEvent::Deleted { key }
@@ -279,10 +280,16 @@ impl World {
         };
         let mut beyond = crowded(&machine.blueprint.config, given);
         if let Some(running) = &mut machine.running {
-            if let StoreCommand::Append { octets, .. } = &command
-                && let Piece::Octets(octets) = octets
-            {
-                running.batch_octets += length(octets);
+            let octets = match &command {
+                StoreCommand::Append {
+                    octets: Piece::Octets(octets),
+                    ..
+                }
+                | StoreCommand::AppendAt { octets, .. } => length(octets),
+                _ => 0,
+            };
+            if octets > 0 {
+                running.batch_octets += octets;
                 let waiting = running.batch_octets + running.flushing_octets;
                 beyond = beyond.or_else(|| overfull(&machine.blueprint.config, waiting));
             }

@@ -498,6 +498,7 @@ impl Tenant {
                 self.batch.push(StoreCommand::Abandon { key });
             }
             StoreEvent::Durable { .. }
+            | StoreEvent::DurableParts { .. }
             | StoreEvent::Reserved { .. }
             | StoreEvent::Written { .. }
             | StoreEvent::Noted { .. }

@@ -69,6 +69,7 @@ pub(crate) struct Arriving {
     /// Octets that have not been written.
     pending: Vec<Portion>,
     pending_octets: u64,
+    /// Written octets that the node was told of.
     reported: u64,
     /// The number of `extents` that the node was told of; `None` where nobody watches.
     told: Option<usize>,
@@ -94,6 +95,12 @@ impl Arriving {
         self.written += next.written;
         self.pending.extend(next.pending);
         self.pending_octets += next.pending_octets;
+    }
+
+    /// Octets that have been written, before the first gap and behind it.
+    fn written_octets(&self) -> [u64; 2] {
+        let behind = self.behind.values().map(|part| part.written).sum();
+        [self.written, behind]
     }
 
     fn is_pending(&self) -> bool {
@@ -515,11 +522,17 @@ impl Store {
             }
         }
         for (key, arriving) in &mut self.arriving {
-            if arriving.reported < arriving.written {
-                arriving.reported = arriving.written;
-                self.waiting.push(StoreEvent::Durable {
-                    key: *key,
-                    octets: arriving.written,
+            let [octets, behind] = arriving.written_octets();
+            if arriving.reported < octets + behind {
+                arriving.reported = octets + behind;
+                let key = *key;
+                self.waiting.push(match behind {
+                    0 => StoreEvent::Durable { key, octets },
+                    _ => StoreEvent::DurableParts {
+                        key,
+                        octets,
+                        behind,
+                    },
                 });
             }
         }

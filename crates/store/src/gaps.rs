@@ -1,15 +1,12 @@
 //! Octets that arrive before others which precede them: kept as they come, and joined where nothing is missing between.
 
 use bytes::Bytes;
-use dhow_bundle::storage::{BundleKey, Extent, StoreRefusal};
+use dhow_bundle::storage::{BundleKey, Extent, GAPS, StoreRefusal};
 
 use crate::arriving::{Arriving, Opening};
 use crate::error::Trouble;
 use crate::store::Store;
 use crate::wire::{index, length};
-
-/// Gaps in one arriving bundle, at most.
-const GAPS: usize = 1024;
 
 impl Arriving {
     /// The places of all that was written, in no order.

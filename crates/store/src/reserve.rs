@@ -488,6 +488,7 @@ impl Store {
                     self.ready.push(event);
                 }
                 StoreEvent::Durable { .. }
+                | StoreEvent::DurableParts { .. }
                 | StoreEvent::Written { .. }
                 | StoreEvent::Relocated { .. }
                 | StoreEvent::Capacity { .. } => {}

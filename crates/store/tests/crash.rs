@@ -363,6 +363,7 @@ impl World {
                     self.reserved = self.reserved.max(time.as_millis())
                 }
                 StoreEvent::Durable { .. }
+                | StoreEvent::DurableParts { .. }
                 | StoreEvent::Written { .. }
                 | StoreEvent::Capacity { .. } => {}
                 StoreEvent::Verified { .. } => {}

@@ -171,6 +171,35 @@ impl Blocks {
         }
     }
 
+    /// The bundle of a block whose octets come, where its length is known, and how many of them have.
+    pub(crate) fn within(&self, block: TransferId) -> Option<(TransferId, u64)> {
+        let it = self.blocks.get(&block).filter(|it| !it.is_refused)?;
+        match &it.state {
+            State::Within {
+                bundle,
+                missing: Some(missing),
+                octets,
+            } => Some((*bundle, octets.saturating_sub(*missing))),
+            State::Within { .. } | State::Between { .. } => None,
+        }
+    }
+
+    /// So many octets of the bundle that comes are the next, and not its last; they are elsewhere. The bundle.
+    pub(crate) fn pass(&mut self, block: TransferId, octets: u64) -> Option<TransferId> {
+        let it = self.blocks.get_mut(&block).filter(|it| !it.is_refused)?;
+        match &mut it.state {
+            State::Within {
+                bundle,
+                missing: Some(missing),
+                ..
+            } => {
+                *missing = missing.saturating_sub(octets);
+                Some(*bundle)
+            }
+            State::Within { .. } | State::Between { .. } => None,
+        }
+    }
+
     /// All octets of a block have come; what the layer is to do about it, where that is known already.
     pub(crate) fn end(&mut self, block: TransferId) -> Option<LinkCommand> {
         self.blocks.get_mut(&block)?.has_ended = true;

@@ -1,16 +1,15 @@
 //! A neighbour's link over datagrams, as the rest of the node sees it: a session whose transfers come in order.
 //!
-//! The store takes a bundle's octets in order, and datagrams overtake each other. So octets that come early wait here, in memory,
-//! until those before them have come, or the layer gives their transfer up. A transfer whose first octets come behind those of a newer one waits as
+//! The node reads bundles in order, and datagrams overtake each other. So octets that come early wait (`early.rs`) until those before
+//! them have come, or the layer gives their transfer up; where there are many, the store has them meanwhile. A transfer whose first octets come behind those of a newer one waits as
 //! a whole: the newer may be the same bundle, sent again by a peer that gave the older up, and the node would take the older for the newest copy. All neighbours together have [`EARLY_OCTETS`] for that.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
-use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{NodeId, Now};
 use dhow_link::datagram::{Assurance, Limit, Path};
 use dhow_link::ltp::{self, Engine, Known};
@@ -19,14 +18,16 @@ use dhow_link::udpcl::{self, Conversation};
 use dhow_link::{Batch, DatagramEvent, DatagramLink};
 
 use crate::adjacencies::blocks::Blocks;
+use crate::adjacencies::early::{self, Coming, Early};
+use crate::adjacencies::layer::Told;
 use crate::config::{
     Aggregation, LtpAuthentication, LtpPolicy, OnSent, Protocol, RedPart, UdpPolicy,
 };
 use crate::memory::length;
 use crate::view::DatagramCounts;
 
-/// Octets that came early, of all neighbours, with [`PIECE_OCTETS`] for each piece, at most. A peer that repairs a block only once it has
-/// sent all of it, as ION does, needs room for about the block: what has none comes again.
+/// The memory of octets that came early, of all neighbours, at most. Those of a block without its first octets are all there; what has no room
+/// comes again.
 pub(crate) const EARLY_OCTETS: u64 = 256 << 20;
 
 /// Early octets have no more than this part of the index's memory.
@@ -40,13 +41,10 @@ const BURSTS_PER_S: u64 = 500;
 const SHARED_OCTETS: u64 = 16 << 10;
 
 /// A neighbour's engine has three of four parts of what the early octets of others leave, so that there is always room for one more
-/// neighbour, and for [`PIECE_OCTETS`].
+/// neighbour, and for what pieces take beside their octets.
 const fn engine_room(left_octets: u64) -> u64 {
     left_octets / 4 * 3
 }
-
-/// Memory for an early piece beside its octets, so that pieces of one octet are not free.
-const PIECE_OCTETS: u64 = 128;
 
 /// The machine of a layer over datagrams.
 enum Machine {
@@ -68,33 +66,20 @@ pub(crate) struct Datagrams {
     next: TransferId,
     /// The newest transfer of which the node has the first octets.
     newest: TransferId,
+    /// Those with early octets of which the store may be given some.
+    crowded: BTreeSet<TransferId>,
+    /// The memory that early octets take.
     early_octets: u64,
+    /// Early octets that the store has.
+    stored_octets: u64,
     /// What `early_octets` may be.
     room_octets: u64,
-    events: VecDeque<LinkEvent>,
+    events: VecDeque<Told>,
     /// Rules that were broken, and how often.
     faults: VecDeque<(&'static str, u64)>,
     /// Transfers for whose early octets there was no room.
     refused: u64,
     counts: DatagramCounts,
-}
-
-/// A transfer of which some octets have come.
-#[derive(Default)]
-struct Coming {
-    /// Octets that the node has.
-    given: u64,
-    early: BTreeMap<u64, Bytes>,
-}
-
-impl Coming {
-    /// Octets that came early and are the next to be given.
-    fn next_early(&mut self) -> Option<Bytes> {
-        if self.early.contains_key(&self.given) && planted(Mutant::EarlyOctetsBackwards) {
-            return self.early.pop_last().map(|(_, octets)| octets);
-        }
-        self.early.remove(&self.given)
-    }
 }
 
 /// A rate with the burst that a driver needs.
@@ -201,7 +186,9 @@ impl Datagrams {
             transfers: BTreeMap::new(),
             next: TransferId(0),
             newest: TransferId(0),
+            crowded: BTreeSet::new(),
             early_octets: 0,
+            stored_octets: 0,
             room_octets: 0,
             events: VecDeque::new(),
             faults: VecDeque::new(),
@@ -214,7 +201,7 @@ impl Datagrams {
     pub(crate) fn handle_datagrams(&mut self, now: Now, datagrams: &[Bytes], room_octets: u64) {
         self.room_octets = room_octets;
         if let Machine::Ltp(engine, _) = &mut self.machine {
-            engine.set_room(engine_room(room_octets));
+            engine.set_room(engine_room(room_octets).saturating_add(self.stored_octets));
         }
         self.counts.received += length(datagrams.len());
         self.counts.received_octets += datagrams.iter().map(|it| length(it.len())).sum::<u64>();
@@ -251,7 +238,7 @@ impl Datagrams {
                     transfer,
                     refused: Some(refused),
                 };
-                self.events.push_back(event);
+                self.events.push_back(event.into());
             }
         }
         self.machine.link_mut().handle_command(now, command);
@@ -328,8 +315,47 @@ impl Datagrams {
     }
 
     /// The next event since the last call.
-    pub(crate) fn poll_event(&mut self) -> Option<LinkEvent> {
+    pub(crate) fn poll_event(&mut self) -> Option<Told> {
         self.events.pop_front()
+    }
+
+    /// Whether there are early octets of which the store may be given some.
+    pub(crate) fn is_crowded(&self) -> bool {
+        !self.crowded.is_empty()
+    }
+
+    /// A block with early octets of which the store may be given some, and the bundle in it whose octets are the next, with the place at which it
+    /// begins. All events must have been heard.
+    pub(crate) fn take_crowded(&mut self) -> Option<(TransferId, Option<(TransferId, u64)>)> {
+        let block = self.crowded.pop_first()?;
+        let (Machine::Ltp(_, blocks), Some(coming)) = (&self.machine, self.transfers.get(&block))
+        else {
+            return Some((block, None));
+        };
+        let within = blocks.within(block).and_then(|(bundle, octets)| {
+            let start = coming.given.checked_sub(octets)?;
+            Some((bundle, start))
+        });
+        Some((block, within))
+    }
+
+    /// Early octets of a transfer, wherever they are.
+    pub(crate) fn early_octets_of(&self, transfer: TransferId) -> u64 {
+        let coming = self.transfers.get(&transfer);
+        coming.map_or(0, Coming::early_octets)
+    }
+
+    /// Early octets of a transfer that end before `end` and that the store is to have, with their places.
+    pub(crate) fn place(&mut self, transfer: TransferId, end: u64) -> Vec<(u64, Bytes)> {
+        let Some(coming) = self.transfers.get_mut(&transfer) else {
+            return Vec::new();
+        };
+        let before = (coming.memory_octets(), coming.stored_octets());
+        let placed = coming.place(end);
+        let after = (coming.memory_octets(), coming.stored_octets());
+        self.early_octets = self.early_octets.saturating_sub(before.0) + after.0;
+        self.stored_octets = self.stored_octets.saturating_sub(before.1) + after.1;
+        placed
     }
 
     /// A rule that was broken, and how often.
@@ -355,7 +381,7 @@ impl Datagrams {
         self.counts
     }
 
-    /// Octets that wait for others, and what they take beside.
+    /// The memory of octets that wait for others.
     pub(crate) const fn early_octets(&self) -> u64 {
         self.early_octets
     }
@@ -412,7 +438,7 @@ impl Datagrams {
             }
             DatagramEvent::Announced { .. } => return,
         };
-        self.events.push_back(event);
+        self.events.push_back(event.into());
     }
 
     fn piece(
@@ -425,7 +451,8 @@ impl Datagrams {
         // Octets that the node has refused may still come: of a transfer that has begun and is not here.
         if transfer >= self.next {
             self.next = TransferId(transfer.0.saturating_add(1));
-            self.transfers.insert(transfer, Coming::default());
+            let coming = Coming::new(self.room_octets);
+            self.transfers.insert(transfer, coming);
         }
         let is_silent = matches!(self.machine, Machine::Udp(_));
         let Some(coming) = self.transfers.get_mut(&transfer) else {
@@ -435,7 +462,7 @@ impl Datagrams {
         let is_late = is_silent && coming.given == 0 && transfer < self.newest;
         let is_all = total == Some(length(octets.len()));
         if offset > coming.given || is_late && !is_all {
-            let cost = length(octets.len()).saturating_add(PIECE_OCTETS);
+            let cost = early::cost(length(octets.len()));
             let early_octets = self.early_octets.saturating_add(cost);
             if early_octets > self.room_octets {
                 self.refused = self.refused.saturating_add(1);
@@ -443,21 +470,31 @@ impl Datagrams {
             }
             self.early_octets = early_octets;
             // A slice would keep the buffer that it came in.
-            coming.early.insert(offset, Bytes::copy_from_slice(&octets));
-            return;
+            coming.keep(offset, Bytes::copy_from_slice(&octets));
+        } else {
+            self.give(transfer, octets, total);
+            self.give_early(transfer, total);
         }
-        self.give(transfer, octets, total);
-        self.give_early(transfer, total);
+        let coming = self.transfers.get(&transfer);
+        if !is_silent && coming.is_some_and(Coming::is_crowded) {
+            self.crowded.insert(transfer);
+        }
     }
 
     /// The octets of a transfer that came early and are the next.
     fn give_early(&mut self, transfer: TransferId, total: Option<u64>) {
         while let Some(coming) = self.transfers.get_mut(&transfer)
-            && let Some(octets) = coming.next_early()
+            && let Some(it) = coming.next_early()
         {
-            let cost = length(octets.len()).saturating_add(PIECE_OCTETS);
-            self.early_octets = self.early_octets.saturating_sub(cost);
-            self.give(transfer, octets, total);
+            self.early_octets = self.early_octets.saturating_sub(it.cost());
+            match it {
+                Early::Piece(octets) => self.give(transfer, octets, total),
+                Early::Run(run) => {
+                    self.stored_octets = self.stored_octets.saturating_sub(run.octets);
+                    coming.given = coming.given.saturating_add(run.octets);
+                    self.events.push_back(Told::Placed { transfer, run });
+                }
+            }
         }
     }
 
@@ -473,13 +510,14 @@ impl Datagrams {
         if end {
             self.forget(transfer);
         }
-        self.events.push_back(LinkEvent::Segment {
+        let segment = LinkEvent::Segment {
             transfer,
             octets,
             start,
             end,
             length: total.filter(|_| start),
-        });
+        };
+        self.events.push_back(segment.into());
     }
 
     /// All has come: what waited as a whole is given, and where the layer learned only now that nothing follows, the end.
@@ -495,19 +533,19 @@ impl Datagrams {
         let reason = RefuseReason::NoResources;
         (self.machine.link_mut()).handle_command(now, LinkCommand::Refuse { transfer, reason });
         if coming.is_some_and(|coming| coming.given > 0) {
-            self.events.push_back(LinkEvent::Abandoned {
+            let event = LinkEvent::Abandoned {
                 transfer,
                 refused: Some(reason),
-            });
+            };
+            self.events.push_back(event.into());
         }
     }
 
     fn forget(&mut self, transfer: TransferId) -> Option<Coming> {
         let coming = self.transfers.remove(&transfer)?;
-        for octets in coming.early.values() {
-            let cost = length(octets.len()).saturating_add(PIECE_OCTETS);
-            self.early_octets = self.early_octets.saturating_sub(cost);
-        }
+        self.crowded.remove(&transfer);
+        self.early_octets = self.early_octets.saturating_sub(coming.memory_octets());
+        self.stored_octets = self.stored_octets.saturating_sub(coming.stored_octets());
         Some(coming)
     }
 }

@@ -9,11 +9,12 @@ use dhow_link::datagram::Limit;
 use dhow_link::external;
 use dhow_link::ltp::Known;
 use dhow_link::stcp;
-use dhow_link::stream::{LinkCommand, LinkEvent};
+use dhow_link::stream::{LinkCommand, LinkEvent, TransferId};
 use dhow_link::tcpcl::{Session, Version};
 use dhow_link::{Batch, Gather, StreamSession};
 
 use crate::adjacencies::datagrams::Datagrams;
+use crate::adjacencies::early::Run;
 use crate::adjacencies::tunnel::Tunnel;
 use crate::config::{OnSent, Protocol};
 use crate::view::DatagramCounts;
@@ -32,6 +33,20 @@ pub(crate) enum Layer {
 pub(crate) struct OneWay {
     pub(crate) session: stcp::Session,
     pub(crate) on_sent: OnSent,
+}
+
+/// What a layer says to the node.
+pub(crate) enum Told {
+    /// As the layer has it.
+    Link(LinkEvent),
+    /// The next octets of a transfer that comes in are in the store.
+    Placed { transfer: TransferId, run: Run },
+}
+
+impl From<LinkEvent> for Told {
+    fn from(event: LinkEvent) -> Self {
+        Self::Link(event)
+    }
 }
 
 impl Layer {
@@ -182,14 +197,15 @@ impl Layer {
         }
     }
 
-    pub(crate) fn poll_event(&mut self) -> Option<LinkEvent> {
-        match self {
+    pub(crate) fn poll_event(&mut self) -> Option<Told> {
+        let event = match self {
+            Self::Datagrams(link) => return link.poll_event(),
             Self::Stream(session) => session.poll_event(),
             Self::OneWay(it) => it.session.poll_event(),
             Self::Program(session) => session.poll_event(),
-            Self::Datagrams(link) => link.poll_event(),
             Self::Bundles(tunnel) => tunnel.poll_event(),
-        }
+        };
+        event.map(Told::Link)
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {

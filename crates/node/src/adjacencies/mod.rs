@@ -6,6 +6,7 @@ pub(crate) mod conversations;
 pub(crate) mod cut_through;
 pub(crate) mod datagrams;
 pub(crate) mod detours;
+pub(crate) mod early;
 pub(crate) mod layer;
 pub(crate) mod links;
 pub(crate) mod neighbour;

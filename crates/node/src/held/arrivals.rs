@@ -5,6 +5,7 @@ use crate::outbox::Outbox;
 use crate::reception::Incoming;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use dhow_bundle::mutant::Mutant;
 use dhow_bundle::mutant::planted;
 use dhow_bundle::storage::Piece;
@@ -256,6 +257,16 @@ impl Held {
                 octets: piece,
                 crc,
             });
+        }
+    }
+
+    /// Give the store octets of a bundle that is arriving, at their place behind a gap.
+    pub(crate) fn append_at(&mut self, out: &mut Outbox, key: BundleKey, at: u64, octets: Bytes) {
+        let count = u64::try_from(octets.len()).unwrap_or(u64::MAX);
+        if let Some(arrival) = self.arrivals.get_mut(key) {
+            arrival.appended = arrival.appended.saturating_add(count);
+            self.backlog.give(arrival.origin, count);
+            out.store(StoreCommand::AppendAt { key, at, octets });
         }
     }
 

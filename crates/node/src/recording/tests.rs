@@ -187,6 +187,11 @@ fn events() -> Vec<Event> {
     let many = Extents::Many([extent(0), extent(70_000)].into());
     let stores = [
         StoreEvent::Durable { key, octets: 9 },
+        StoreEvent::DurableParts {
+            key,
+            octets: 9,
+            behind: 4,
+        },
         StoreEvent::Written {
             key,
             extents: vec![extent(1)],

@@ -143,6 +143,7 @@ choice!(StoreEvent {
     8 => Corrupt { key: key },
     9 => Capacity { octets: octets, medium: medium },
     10 => Noted { key: key, refusal: refusal },
+    11 => DurableParts { key: key, octets: octets, behind: behind },
 });
 
 structure!(PeerIdentities {

@@ -23,6 +23,10 @@ pub struct Store {
     pub summed_octets: usize,
     log: Vec<u8>,
     arriving: BTreeMap<BundleKey, Vec<Extent>>,
+    /// Octets behind gaps, by their positions.
+    early: BTreeMap<BundleKey, BTreeMap<u64, Extent>>,
+    /// Octets that were placed behind gaps.
+    pub early_octets: u64,
     committed: BTreeMap<BundleKey, (u64, Vec<Extent>, StoredBundle)>,
     next: u64,
     waiting: Vec<StoreCommand>,
@@ -162,12 +166,23 @@ impl Store {
                             self.write(&octets)
                         }
                     };
-                    let extents = self.arriving.entry(key).or_default();
-                    extents.push(extent);
-                    let octets = extents.iter().map(|extent| extent.length).sum();
-                    events.push(StoreEvent::Durable { key, octets });
+                    self.arriving.entry(key).or_default().push(extent);
+                    events.push(self.join(key));
                 }
-                StoreCommand::AppendAt { .. } => panic!("octets are given in order"),
+                StoreCommand::AppendAt { key, at, octets } => {
+                    if self.refusing && self.refused.insert(key) {
+                        let refusal = StoreRefusal::Disk;
+                        events.push(StoreEvent::Refused { key, refusal });
+                    }
+                    if self.refused.contains(&key) {
+                        continue;
+                    }
+                    let extent = self.write(&octets);
+                    self.early_octets += extent.length;
+                    let before = self.early.entry(key).or_default().insert(at, extent);
+                    assert!(before.is_none(), "octets are placed once");
+                    events.push(self.join(key));
+                }
                 StoreCommand::Note { key, note } => {
                     let number = self.committed.get(&key).map(|(number, ..)| *number);
                     let kept = number.and_then(|number| self.kept.bundles.get_mut(&number));
@@ -212,6 +227,8 @@ impl Store {
                         .arriving
                         .remove(&key)
                         .expect("octets come before their commit");
+                    let early = self.early.remove(&key).unwrap_or_default();
+                    assert!(early.is_empty(), "nothing is missing");
                     if self
                         .capacity
                         .is_some_and(|capacity| self.committed.len() >= capacity)
@@ -242,7 +259,9 @@ impl Store {
                     });
                 }
                 StoreCommand::Abandon { key } => {
-                    let extents = self.arriving.remove(&key);
+                    let mut extents = self.arriving.remove(&key);
+                    let early = self.early.remove(&key).unwrap_or_default();
+                    extents.get_or_insert_default().extend(early.into_values());
                     self.watched.remove(&key);
                     self.divided.remove(&key);
                     self.scribble(extents.unwrap_or_default());
@@ -293,6 +312,25 @@ impl Store {
             }
         }
         events
+    }
+
+    /// Join what follows the octets of an arriving bundle without a gap, and tell how many are there.
+    fn join(&mut self, key: BundleKey) -> StoreEvent {
+        let extents = self.arriving.entry(key).or_default();
+        let early = self.early.entry(key).or_default();
+        let mut octets = extents.iter().map(|extent| extent.length).sum();
+        while let Some(next) = early.remove(&octets) {
+            octets += next.length;
+            extents.push(next);
+        }
+        match early.values().map(|extent| extent.length).sum() {
+            0 => StoreEvent::Durable { key, octets },
+            behind => StoreEvent::DurableParts {
+                key,
+                octets,
+                behind,
+            },
+        }
     }
 
     fn write(&mut self, octets: &[u8]) -> Extent {

@@ -1,0 +1,267 @@
+//! Octets of an incoming transfer that came before others which precede them.
+//!
+//! They wait in memory until those have come. Where there are many, long runs of them go to the store at their place
+//! (`node/src/blocks.rs`), and only their lengths and checksums stay here.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use dhow_bundle::CrcType;
+use dhow_bundle::crc::CrcDigest;
+use dhow_bundle::mutant::{Mutant, planted};
+use dhow_bundle::storage::GAPS;
+
+use crate::memory::length;
+
+/// Memory for an early piece beside its octets, so that pieces of one octet are not free.
+const PIECE_OCTETS: u64 = 128;
+
+/// Memory for a run, here and at the store.
+const RUN_OCTETS: u64 = 512;
+
+/// Shorter runs stay in memory: each takes places in the store for as long as the bundle is there.
+const RUN_LEAST: u64 = 8 << 10;
+
+/// Runs of one transfer. The store joins those that touch each other, and what is between them comes in no more pieces than there are.
+const RUNS: usize = GAPS / 2;
+
+/// A look is due when octets of a transfer take so much more memory than they did after the last one: this part of all that early
+/// octets may take, within bounds.
+const STEP_SHARE: u64 = 256;
+const STEP_LEAST: u64 = 64 << 10;
+const STEP_MOST: u64 = 1 << 20;
+
+/// Octets that follow each other and lie in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) octets: u64,
+    pub(crate) crc32c: u32,
+}
+
+/// What came early.
+#[derive(Debug)]
+pub(super) enum Early {
+    /// It is here.
+    Piece(Bytes),
+    /// The store has it.
+    Run(Run),
+}
+
+impl Early {
+    fn octets(&self) -> u64 {
+        match self {
+            Self::Piece(octets) => length(octets.len()),
+            Self::Run(run) => run.octets,
+        }
+    }
+
+    /// The memory that it takes.
+    pub(super) fn cost(&self) -> u64 {
+        match self {
+            Self::Piece(octets) => cost(length(octets.len())),
+            Self::Run(_) => RUN_OCTETS,
+        }
+    }
+}
+
+/// The memory that a piece takes which has so many octets.
+pub(super) const fn cost(octets: u64) -> u64 {
+    octets.saturating_add(PIECE_OCTETS)
+}
+
+/// A transfer of which some octets have come.
+#[derive(Debug)]
+pub(super) struct Coming {
+    /// Octets that the node has, from the start.
+    pub(super) given: u64,
+    early: BTreeMap<u64, Early>,
+    memory_octets: u64,
+    stored_octets: u64,
+    runs: usize,
+    /// Memory at which a look is due.
+    due: u64,
+    step: u64,
+}
+
+impl Coming {
+    /// Nothing has come; early octets of all transfers may take so much memory.
+    pub(super) fn new(room_octets: u64) -> Self {
+        let step = (room_octets / STEP_SHARE).clamp(STEP_LEAST, STEP_MOST);
+        Self {
+            given: 0,
+            early: BTreeMap::new(),
+            memory_octets: 0,
+            stored_octets: 0,
+            runs: 0,
+            due: step,
+            step,
+        }
+    }
+
+    /// The memory that early octets take.
+    pub(super) const fn memory_octets(&self) -> u64 {
+        self.memory_octets
+    }
+
+    /// Early octets that the store has.
+    pub(super) const fn stored_octets(&self) -> u64 {
+        self.stored_octets
+    }
+
+    /// Early octets, wherever they are.
+    pub(super) fn early_octets(&self) -> u64 {
+        self.early.values().map(Early::octets).sum()
+    }
+
+    /// Whether so much has come since the last look that another may find runs for the store.
+    pub(super) const fn is_crowded(&self) -> bool {
+        self.memory_octets >= self.due
+    }
+
+    /// Octets came early; nothing of them is here.
+    pub(super) fn keep(&mut self, at: u64, octets: Bytes) {
+        self.add(at, Early::Piece(octets));
+    }
+
+    /// What came early and comes next.
+    pub(super) fn next_early(&mut self) -> Option<Early> {
+        let is_there = self.early.contains_key(&self.given);
+        let at = match is_there && planted(Mutant::EarlyOctetsBackwards) {
+            true => *self.early.last_key_value()?.0,
+            false => self.given,
+        };
+        self.take(at)
+    }
+
+    /// Long runs of octets before `end` that the store is to have, in pieces with their places; they are the store's from now on.
+    pub(super) fn place(&mut self, end: u64) -> Vec<(u64, Bytes)> {
+        let mut placed = Vec::new();
+        let mut from = self.given;
+        while self.runs < RUNS
+            && let Some((start, behind)) = self.run(from, end)
+        {
+            from = behind;
+            if behind.saturating_sub(start) < RUN_LEAST {
+                continue;
+            }
+            let mut sum = CrcDigest::new(CrcType::Crc32C);
+            let mut at = start;
+            while at < behind
+                && let Some(Early::Piece(octets)) = self.take(at)
+            {
+                sum.update(&octets);
+                let next = at.saturating_add(length(octets.len()));
+                placed.push((at, octets));
+                at = next;
+            }
+            let octets = at.saturating_sub(start);
+            let crc32c = sum.value();
+            self.add(start, Early::Run(Run { octets, crc32c }));
+        }
+        self.due = self.memory_octets.saturating_add(self.step);
+        placed
+    }
+
+    /// The first and the last place of pieces that follow each other from `from` on, and end before `end`.
+    fn run(&self, from: u64, end: u64) -> Option<(u64, u64)> {
+        let mut run: Option<(u64, u64)> = None;
+        for (&start, early) in self.early.range(from..end.max(from)) {
+            let behind = start.saturating_add(early.octets());
+            let is_piece = matches!(early, Early::Piece(_)) && behind <= end;
+            run = match run {
+                None if is_piece => Some((start, behind)),
+                None => None,
+                Some((first, last)) if is_piece && last == start => Some((first, behind)),
+                Some(_) => break,
+            };
+        }
+        run
+    }
+
+    fn add(&mut self, at: u64, early: Early) {
+        self.memory_octets = self.memory_octets.saturating_add(early.cost());
+        if let Early::Run(run) = &early {
+            self.stored_octets = self.stored_octets.saturating_add(run.octets);
+            self.runs = self.runs.saturating_add(1);
+        }
+        self.early.insert(at, early);
+    }
+
+    fn take(&mut self, at: u64) -> Option<Early> {
+        let early = self.early.remove(&at)?;
+        self.memory_octets = self.memory_octets.saturating_sub(early.cost());
+        if let Early::Run(run) = &early {
+            self.stored_octets = self.stored_octets.saturating_sub(run.octets);
+            self.runs = self.runs.saturating_sub(1);
+        }
+        self.due = self.due.min(self.memory_octets.saturating_add(self.step));
+        Some(early)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dhow_bundle::crc::crc32c;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Octets whose values tell their places.
+    fn octets(from: u64, to: u64) -> Bytes {
+        (from..to)
+            .map(|at| u8::try_from(at % 251).unwrap_or(0))
+            .collect()
+    }
+
+    proptest! {
+        /// Whatever is lost and placed, the pieces and runs that come next are the transfer's.
+        #[test]
+        fn what_is_placed_and_what_is_here_are_the_transfer(
+            lengths in proptest::collection::vec(1_u64..6_000, 1..60),
+            lost in proptest::collection::vec(any::<bool>(), 60),
+            looks in proptest::collection::vec(any::<bool>(), 60),
+            end in 0_u64..200_000,
+        ) {
+            let mut coming = Coming::new(0);
+            let mut store: BTreeMap<u64, Bytes> = BTreeMap::new();
+            let (mut at, mut missing) = (0, Vec::new());
+            for ((&length, lost), look) in lengths.iter().zip(lost).zip(looks) {
+                // The first is lost, so that nothing is next.
+                match lost || at == 0 {
+                    true => missing.push((at, at + length)),
+                    false => coming.keep(at, octets(at, at + length)),
+                }
+                at += length;
+                if look {
+                    store.extend(coming.place(end));
+                }
+            }
+            let placed: u64 = store.iter().map(|(at, octets)| {
+                assert!(at + length(octets.len()) <= end);
+                length(octets.len())
+            }).sum();
+            prop_assert_eq!(coming.stored_octets(), placed);
+            for (from, to) in missing {
+                prop_assert_eq!(coming.given, from);
+                coming.given = to;
+                while let Some(early) = coming.next_early() {
+                    let from = coming.given;
+                    coming.given += early.octets();
+                    let all = octets(from, coming.given);
+                    match early {
+                        Early::Piece(octets) => prop_assert_eq!(octets, all),
+                        Early::Run(run) => {
+                            prop_assert!(run.octets >= RUN_LEAST);
+                            prop_assert_eq!(run.crc32c, crc32c(&all));
+                            let there: Vec<u8> = store.range(from..coming.given).flat_map(|(_, it)| it.to_vec()).collect();
+                            prop_assert_eq!(there, all.to_vec());
+                        }
+                    }
+                }
+            }
+            prop_assert_eq!(coming.given, at);
+            prop_assert_eq!((coming.memory_octets(), coming.stored_octets(), coming.runs), (0, 0, 0));
+        }
+    }
+}
