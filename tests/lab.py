@@ -730,7 +730,8 @@ at = "4s"
             text = scenario(more=program.replace('"{}"', f'"{time}"')).replace("when_delivered = true", "when_ended = true")
             said = self.lab("run", self.write(text.replace('at = "20s"', 'at = "3s"')), "--out", time, code=code)
             if not code:
-                [figure] = self.table("figures.csv", time)
+                # Its host sends the traffic of the scenario, so there may be a time from the first packet as well.
+                [figure] = [row for row in self.table("figures.csv", time) if row["name"] == "time"]
                 self.assertEqual((figure["program"], figure["name"], figure["unit"]), ("rest", "time", "s"))
                 self.assertGreaterEqual(float(figure["value"]), 0.29)
             else:

@@ -43,6 +43,9 @@ const BOTTOM: u64 = 34;
 /// Between a label of the vertical axis and the frame.
 const GAP: u64 = 8;
 
+/// Half the width of a cross, in tenths.
+const CROSS: u64 = 40;
+
 /// Names along an axis that are marked.
 const NAMES_MAX: u64 = 200;
 
@@ -89,20 +92,21 @@ pub struct Curve {
     pub bars: Vec<(u64, u64, u64)>,
     /// Single values, which no line joins.
     pub dots: Vec<(u64, u64)>,
+    /// Places along where there is no value, since what was to be measured failed: a cross each, at the upper edge.
+    pub failures: Vec<u64>,
 }
 
 impl Curve {
     /// A curve without points.
     pub fn new(name: impl Into<String>, look: Look) -> Self {
-        let (points, band, bars, dots) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let name = name.into();
         Self {
-            name,
+            name: name.into(),
             look,
-            points,
-            band,
-            bars,
-            dots,
+            points: Vec::new(),
+            band: Vec::new(),
+            bars: Vec::new(),
+            dots: Vec::new(),
+            failures: Vec::new(),
         }
     }
 
@@ -330,6 +334,7 @@ impl Picture<'_> {
         for curve in self.curves {
             write_curve(&mut out, curve, &place);
         }
+        write_failures(&mut out, self.curves, &x);
         out.push_str("</svg>");
         out
     }
@@ -337,7 +342,8 @@ impl Picture<'_> {
     fn ruler_along(&self, length: u64) -> Ruler {
         let values = self.curves.iter().chain(self.beside).flat_map(|curve| {
             let points = curve.points.iter().chain(&curve.dots).map(|point| point.0);
-            points.chain(curve.bars.iter().map(|bar| bar.0))
+            let points = points.chain(curve.bars.iter().map(|bar| bar.0));
+            points.chain(curve.failures.iter().copied())
         });
         let mut values = values.chain(self.shades.iter().map(|shade| shade.1));
         Ruler::new(self.along, self.along_scale, &mut values, length)
@@ -405,7 +411,10 @@ fn legend(curves: &[Curve]) -> String {
     );
     for curve in curves {
         let class = curve.look.class();
-        let sign = if curve.points.is_empty() && curve.band.is_empty() {
+        let is_bare = curve.points.is_empty() && curve.band.is_empty();
+        let sign = if is_bare && curve.dots.is_empty() && !curve.failures.is_empty() {
+            format!("<path class=\"cross {class}\" d=\"{}\"/>", cross(140, 60))
+        } else if is_bare {
             format!("<circle class=\"dot {class}\" cx=\"14\" cy=\"6\" r=\"3\"/>")
         } else {
             format!("<path class=\"curve {class}\" d=\"M0 6h28\"/>")
@@ -454,6 +463,28 @@ fn write_curve(out: &mut String, curve: &Curve, place: &dyn Fn((u64, u64)) -> St
             "<circle class=\"dot {class}\" cx=\"{x}\" cy=\"{y}\" r=\"3\"/>"
         );
     }
+}
+
+/// The crosses of all curves: those of one place one below the other.
+fn write_failures(out: &mut String, curves: &[Curve], x: &dyn Fn(u64) -> u64) {
+    let mut marked: Vec<u64> = Vec::new();
+    for curve in curves {
+        for along in &curve.failures {
+            let above = marked.iter().filter(|it| *it == along).count();
+            let above = u64::try_from(above).unwrap_or(0);
+            let y = TOP * 10 + CROSS + above * 3 * CROSS;
+            let (class, path) = (curve.look.class(), cross(x(*along), y));
+            let _ = write!(out, "<path class=\"cross {class}\" d=\"{path}\"/>");
+            marked.push(*along);
+        }
+    }
+}
+
+/// A cross about a point, in tenths of the drawing's units.
+fn cross(x: u64, y: u64) -> String {
+    let (left, right) = (tenths(x.saturating_sub(CROSS)), tenths(x + CROSS));
+    let (top, bottom) = (tenths(y.saturating_sub(CROSS)), tenths(y + CROSS));
+    format!("M{left} {top}L{right} {bottom}M{left} {bottom}L{right} {top}")
 }
 
 fn scaled(value: u64, most: u64, length: u64) -> u64 {
@@ -543,6 +574,30 @@ mod tests {
                 assert!(said.iter().all(|middle| middle + half <= frame.width * 10));
             }
         }
+    }
+
+    #[test]
+    fn what_failed_has_a_cross_and_its_place_on_the_axis() {
+        let mut failing = Curve::new("fails", Look::Coloured(0));
+        failing.failures = vec![9];
+        let mut other =
+            Curve::new("fails in part", Look::Coloured(1)).through(vec![(1, 1), (2, 2)]);
+        other.failures = vec![9];
+        let curves = [failing, other];
+        let html = Picture::new("title", &curves, Axis::Count, Axis::Count).figure();
+        let (legend, drawings) = html.split_once("</p>").expect("a legend");
+        // The first has no line to be known by.
+        assert_eq!(legend.matches("class=\"cross c0").count(), 1, "{legend}");
+        assert_eq!(legend.matches("class=\"curve c1").count(), 1, "{legend}");
+        let crosses: Vec<&str> = drawings.split("class=\"cross ").skip(1).collect();
+        // In the broad and the slim drawing one of each, below each other.
+        assert_eq!(crosses.len(), 4, "{html}");
+        let place = |cross: &str| cross.split("d=\"").nth(1).map(|d| d[..12].to_owned());
+        assert_ne!(place(crosses[0]), place(crosses[1]));
+        assert!(
+            drawings.contains(">9</text>") || drawings.contains(">10</text>"),
+            "{html}"
+        );
     }
 
     #[test]

@@ -11,8 +11,8 @@ use toml::de::{DeTable, DeValue};
 use crate::kind::{LinkKind, NodeKind};
 use crate::network::Network;
 use crate::scenario::{
-    Clock, ClockStep, Contact, Crash, Faults, Fidelity, HostKind, NodeIndex, Pause, Protocol,
-    Scenario, Stop, Traffic, Transport,
+    Clock, ClockStep, Contact, Crash, Dial, Faults, Fidelity, HostKind, NodeIndex, Pause, Presence,
+    Protocol, Scenario, Stop, Traffic, Transport,
 };
 use crate::schema::SECTIONS;
 use crate::{contact_plan, energy, generator, guest, program, route, traffic};
@@ -58,6 +58,7 @@ fn read_set(path: &Path, text: &str, settings: &[String]) -> Result<Scenario, Fi
     let routing = route::read_routing(&document, &network)?;
     let traffic = traffic::read(&document, &network, (seed, stop.at))?;
     check_hosts(&document, &network, &traffic)?;
+    check_dialling(&document, &network)?;
     let stem = || {
         path.file_stem()
             .map(|stem| stem.to_string_lossy().into_owned())
@@ -312,6 +313,39 @@ fn read_faults(document: &Document<'_>) -> Result<Faults, FileError> {
         decline_per_billion: entries.part("decline").unwrap_or_default(),
         until: entries.duration_if_set("until"),
     })
+}
+
+/// Links that are used in their contacts have some, and nodes that know the time.
+fn check_dialling(document: &Document<'_>, network: &Network) -> Result<(), FileError> {
+    let mut links = network.links.iter();
+    let wrong = links.find_map(|link| {
+        if link.dial != Dial::Contacts {
+            return None;
+        }
+        if link.presence == Presence::Always {
+            let what = format!(
+                "'{}' is used in its contacts (dial) and has none",
+                link.name
+            );
+            return Some((what, "[[contact]] says when it is there"));
+        }
+        let ends = [link.between.0, link.between.1];
+        let mut nodes = ends.iter().filter_map(|end| network.nodes.get(end.0));
+        let node = nodes.find(|node| node.clock == Clock::None)?;
+        let what = format!(
+            "'{}' is used in its contacts (dial), and '{}' has no clock to know them by",
+            link.name, node.name
+        );
+        Some((what, "dial = \"always\", or clock = \"known\""))
+    });
+    let Some((what, hint)) = wrong else {
+        return Ok(());
+    };
+    let mut sections = document.sections();
+    let line = sections
+        .find(|it| it.has("dial"))
+        .map(|it| it.line_of("dial"));
+    Err(document.fault(line.unwrap_or(1), what).with_hint(hint))
 }
 
 /// Nodes that send and receive are there.

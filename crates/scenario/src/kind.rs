@@ -12,8 +12,8 @@ use dhow_document::{Document, Entries, FileError};
 use crate::host::{read_host, read_wire};
 use crate::rate_trace;
 use crate::scenario::{
-    Aggregation, AtEnd, Clock, Custody, Host, Link, LtpPolicy, Node, NodeIndex, OnSent, Presence,
-    Protocol, RedPart, StcpPolicy, UdpPolicy, Wire,
+    Aggregation, AtEnd, Clock, Custody, Dial, Host, Link, LtpPolicy, Node, NodeIndex, OnSent,
+    Presence, Protocol, RedPart, StcpPolicy, UdpPolicy, Wire,
 };
 
 /// Octets of a session's MRUs, at least: less would not hold a fragment's header.
@@ -163,6 +163,7 @@ pub(crate) struct LinkKind {
     jitter: Duration,
     at_end: AtEnd,
     retry: Duration,
+    dial: Dial,
     keepalive_s: u16,
     protocol: Protocol,
     speaks: Option<Version>,
@@ -205,6 +206,10 @@ impl LinkKind {
                 _ => AtEnd::Reset,
             },
             retry: entries.duration("retry"),
+            dial: match entries.text("dial") {
+                Some("contacts") => Dial::Contacts,
+                _ => Dial::Always,
+            },
             keepalive_s,
             protocol,
             speaks: read_versions(entries),
@@ -225,6 +230,7 @@ impl LinkKind {
             presence: Presence::Always,
             at_end: self.at_end,
             retry: self.retry,
+            dial: self.dial,
             keepalive_s: self.keepalive_s,
             protocol: self.protocol,
             speaks: self.speaks,
@@ -294,6 +300,9 @@ fn read_protocol(
     };
     let stray = foreign.iter().find(|key| entries.has(key));
     let mut stray = stray.map(|key| (*key, hint));
+    if matches!(protocol, Protocol::Udp(_)) && entries.has("dial") {
+        stray = Some(("dial", "over TCP and LTP it does"));
+    }
     if let Protocol::Stcp(policy) = protocol
         && !policy.framing.has_keepalive()
         && entries.has("keepalive")

@@ -9,7 +9,7 @@ use crate::network::Network;
 use crate::scenario::NodeIndex;
 
 /// Names in braces that are neither nodes nor values.
-const OTHERS: [&str; 2] = ["collector", "run"];
+const OTHERS: [&str; 3] = ["collector", "port", "run"];
 
 /// A program that runs on a node of a testbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,10 +24,30 @@ pub struct Program {
     pub start: Duration,
     /// When it is told to end; with the run where absent.
     pub stop: Option<Duration>,
+    /// The position of the program that it waits for before it begins: until that one is ready, or has ended well.
+    pub after: Option<usize>,
+    /// The position of the program with whose end it is told to end.
+    pub until: Option<usize>,
+    /// The text in what it prints that says that it is ready; of one without, those that wait for it wait for its end.
+    pub ready: Option<String>,
+    /// The position of the program with which its time begins; its own where absent.
+    pub since: Option<usize>,
+    /// What it means for the run when it fails.
+    pub failure: Failure,
     /// Variables of its environment; names in braces are not yet addresses.
     pub environment: Vec<(String, String)>,
     /// The form of its output.
     pub output: Output,
+}
+
+/// What it means for a run when a program fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Failure {
+    /// The run has failed.
+    #[default]
+    OfRun,
+    /// It is what was measured; the run goes on.
+    Measured,
 }
 
 /// The form of a program's output.
@@ -100,6 +120,14 @@ pub(crate) fn read(
             words,
             start,
             stop,
+            after: None,
+            until: None,
+            ready: entries.text("ready").map(str::to_owned),
+            since: None,
+            failure: match entries.is_true("may_fail") {
+                true => Failure::Measured,
+                false => Failure::OfRun,
+            },
             environment: variables.collect::<Result<_, FileError>>()?,
             output: match entries.text("output") {
                 Some("figures") => Output::Figures,
@@ -111,7 +139,58 @@ pub(crate) fn read(
             },
         });
     }
+    order(document, &mut programs)?;
     Ok(programs)
+}
+
+/// Reads for which others each program waits, with which it ends, and from which on its time counts.
+fn order(document: &Document<'_>, programs: &mut [Program]) -> Result<(), FileError> {
+    let names: Vec<String> = programs.iter().map(|it| it.name.clone()).collect();
+    for (own, (entries, program)) in document.all("program").zip(&mut *programs).enumerate() {
+        let wrong = |key: &str, what: String| document.fault(entries.line_of(key), what);
+        let named = |key: &str| {
+            let Some(name) = entries.text(key) else {
+                return Ok(None);
+            };
+            match names.iter().position(|it| it == name) {
+                Some(found) if found == own => Err(wrong(
+                    key,
+                    format!("'{key}' of a program names another one"),
+                )),
+                Some(found) => Ok(Some(found)),
+                None => {
+                    let error = wrong(key, format!("there is no program '{name}'"));
+                    Err(error.with_hint(format!("there are: {}", names.join(", "))))
+                }
+            }
+        };
+        program.after = named("after")?;
+        program.until = named("until")?;
+        program.since = named("since")?;
+        if program.since.is_some() && program.output != Output::Time {
+            let error = wrong("since", "'since' says nothing of this program".to_owned());
+            return Err(error.with_hint("with output = \"time\" it does"));
+        }
+        if program.ready.as_deref() == Some("") {
+            let what = "'ready' is a text in what the program prints".to_owned();
+            return Err(wrong("ready", what).with_hint("\"Server listening\""));
+        }
+        let has_log = matches!(program.output, Output::Log | Output::Sftp | Output::Time);
+        if program.ready.is_some() && !has_log {
+            let what = "'ready' is looked for in a log, and this program prints figures".to_owned();
+            return Err(wrong("ready", what).with_hint("output = \"log\""));
+        }
+    }
+    for (own, entries) in document.all("program").enumerate() {
+        let next = |at: usize| programs.get(at).and_then(|it| it.after);
+        let chain = std::iter::successors(next(own), |at| next(*at));
+        // One that comes back to itself is as long as one wants.
+        if chain.take(programs.len()).any(|at| at == own) {
+            let what = "programs wait for each other, so that none of them begins";
+            return Err(document.fault(entries.line_of("after"), what));
+        }
+    }
+    Ok(())
 }
 
 /// Names that programs call their values by: what stands in `[values]`.
@@ -142,7 +221,9 @@ impl Values {
                 let what = format!(
                     "{{{name}}} stands for something else, and cannot be the name of a value"
                 );
-                return Err(wrong(what).with_hint("nodes' names, {collector} and {run} are taken"));
+                return Err(
+                    wrong(what).with_hint("nodes' names, {collector}, {port} and {run} are taken")
+                );
             }
             let braced = format!("{{{name}}}");
             if !said().any(|text| text.contains(&braced)) {

@@ -19,7 +19,7 @@ use crate::ScenarioError;
 pub use crate::energy::Energy;
 use crate::file;
 pub use crate::host::{By, Host, HostKind, Processor, Wire};
-pub use crate::program::{Output, Program};
+pub use crate::program::{Failure, Output, Program};
 
 /// Octets that a scenario file may have: far above any real one, so that a wrong path is not read whole.
 const FILE_OCTETS_MAX: u64 = 64 << 20;
@@ -199,6 +199,8 @@ pub struct Link {
     pub at_end: AtEnd,
     /// The dialling node's longest pause between two attempts.
     pub retry: Duration,
+    /// When its nodes use it.
+    pub dial: Dial,
     /// Keepalive interval of sessions, seconds; 0 for none.
     pub keepalive_s: u16,
     /// The convergence layer that is spoken over it.
@@ -238,6 +240,16 @@ impl Link {
         let one_way = self.delay.longest().saturating_add(self.jitter);
         one_way.saturating_mul(2)
     }
+}
+
+/// When the nodes of a link use it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dial {
+    /// At any time.
+    #[default]
+    Always,
+    /// In its contacts, which they know.
+    Contacts,
 }
 
 /// When a link can be used.

@@ -9,8 +9,8 @@ use dhow_node::ROUTING_SERVICE;
 use dhow_node::config::{
     Config, CustodyPolicy, DialTime, Enabled, LinkConfig, Reports, Route, Routing, SessionPolicy,
 };
-use dhow_node::contacts::{CONTACT_RATE_MAX, ContactTable, PlannedContact};
-use dhow_scenario::scenario::{self, Fidelity, Link, Node, NodeIndex, Protocol};
+use dhow_node::contacts::{CONTACT_RATE_MAX, CONTACTS_BOUND, ContactTable, PlannedContact};
+use dhow_scenario::scenario::{self, Dial, Fidelity, Link, Node, NodeIndex, Protocol};
 use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
 
@@ -59,6 +59,9 @@ pub enum NetworkError {
     /// A congestion control that connections here cannot resemble.
     #[error("the congestion control '{0}' cannot be simulated")]
     Congestion(String),
+    /// A link has more contacts than nodes can know.
+    #[error("'{0}' has more contacts than the {bound} that its nodes can know", bound = CONTACTS_BOUND / 2)]
+    Contacts(String),
     /// A node ID is none.
     #[error("'{0}' is not a node ID")]
     NodeId(String),
@@ -71,6 +74,7 @@ impl NetworkError {
         match self {
             Self::Testbed(error) => error.hint.as_deref(),
             Self::Congestion(_) => Some("virtual time has bbr, reno and cubic"),
+            Self::Contacts(_) => Some("dial = \"always\" needs no plan"),
             Self::NoPath { .. } | Self::NodeId(_) => None,
         }
     }
@@ -155,7 +159,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
             ..Reports::default()
         };
     }
-    for (number, link) in (0_u32..).zip(&scenario.links) {
+    for ((number, link), windows) in (0_u32..).zip(&scenario.links).zip(windows(scenario)?) {
         let (dials, listens) = (link.between.0, link.between.1);
         // Over UDP either end has to know the other, and over a connection in one direction, either dials.
         let is_mutual = link.protocol.is_one_way() || link.protocol.transport() == Transport::Udp;
@@ -167,7 +171,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 blueprint.leads.push(number);
                 let config = link_config(link, nodes, scenario.fidelity)?;
                 let ids = (&node_id(nodes.0)?, &node_id(nodes.1)?);
-                plan(&mut blueprint.config.contacts, link, ids);
+                plan(&mut blueprint.config.contacts, link, ids, &windows);
                 blueprint.config.links.push(config);
             }
         }
@@ -239,31 +243,88 @@ fn node_id(node: &Node) -> Result<NodeId, NetworkError> {
     id.parse().map_err(|_| NetworkError::NodeId(id))
 }
 
-/// The contacts of a link over LTP whose light time changes, in both directions: its ends know when, and wait for answers accordingly.
-fn plan(contacts: &mut ContactTable, link: &Link, (here, there): (&NodeId, &NodeId)) {
-    let is_planned = link.delay.shortest() != link.delay.longest();
-    if !is_planned || !matches!(link.protocol, Protocol::Ltp(_)) {
+/// A time of a run from which on a link is there, and until when; to the end where that is not said.
+type TimeRange = (Duration, Option<Duration>);
+
+/// The times in which the nodes of each link are to know that it is there, in the order of the scenario.
+fn windows(scenario: &Scenario) -> Result<Vec<Vec<TimeRange>>, NetworkError> {
+    let mut all: Vec<Vec<(Duration, Duration)>> = vec![Vec::new(); scenario.links.len()];
+    let wire = |number: usize, link: &Link| link.over.map_or(number, |wire| wire.0);
+    for contact in &scenario.contacts {
+        for (number, link) in scenario.links.iter().enumerate() {
+            if link.dial != Dial::Contacts || wire(number, link) != contact.link.0 {
+                continue;
+            }
+            let Some(windows) = all.get_mut(number) else {
+                continue;
+            };
+            let next = |start: &Duration| start.checked_add(contact.every?);
+            let starts = std::iter::successors(Some(contact.start), next);
+            let starts = starts.take_while(|start| *start < scenario.stop.at);
+            // Each is a contact of both directions.
+            let room = (CONTACTS_BOUND / 2 + 1).saturating_sub(windows.len());
+            windows.extend(
+                starts
+                    .take(room)
+                    .map(|start| (start, start + contact.length)),
+            );
+        }
+    }
+    let links = scenario.links.iter().zip(all);
+    let known = links.map(|(link, mut windows)| {
+        if link.dial == Dial::Always {
+            return Ok(vec![(Duration::ZERO, None)]);
+        }
+        if windows.len() > CONTACTS_BOUND / 2 {
+            return Err(NetworkError::Contacts(link.name.clone()));
+        }
+        windows.sort_unstable();
+        let mut merged: Vec<TimeRange> = Vec::new();
+        for (start, end) in windows {
+            match merged.last_mut() {
+                Some((_, Some(last))) if *last >= start => *last = end.max(*last),
+                _ => merged.push((start, Some(end))),
+            }
+        }
+        Ok(merged)
+    });
+    known.collect()
+}
+
+/// The contacts of a link that its ends know, in both directions: those in which alone they use it, and over LTP, where its light time changes, those with
+/// each light time, so that they wait for answers accordingly.
+fn plan(
+    contacts: &mut ContactTable,
+    link: &Link,
+    (here, there): (&NodeId, &NodeId),
+    windows: &[TimeRange],
+) {
+    let changes = link.delay.shortest() != link.delay.longest();
+    let is_planned = changes && matches!(link.protocol, Protocol::Ltp(_));
+    if link.dial == Dial::Always && !is_planned {
         return;
     }
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let mut start = EPOCH;
-    for (end, delay) in link.delay.ranges() {
-        let end = end.map_or(u64::MAX, |end| {
-            EPOCH.as_millis().saturating_add(millis(end))
-        });
-        let end = DtnTime::from_millis(end);
-        for (from, to) in [(here, there), (there, here)] {
-            // Of two links between the same nodes the first counts, and a range of less than a millisecond is none.
-            let _ = contacts.insert(PlannedContact {
-                from: from.clone(),
-                to: to.clone(),
-                start,
-                end,
-                octets_per_s: link.rate.octets_per_s().clamp(1, CONTACT_RATE_MAX),
-                light_time_ms: millis(delay).saturating_add(1),
-            });
+    let at = |time: Duration| DtnTime::from_millis(EPOCH.as_millis().saturating_add(millis(time)));
+    let mut begin = Duration::ZERO;
+    for (until, delay) in link.delay.ranges() {
+        for (start, end) in windows {
+            let start = begin.max(*start);
+            let ends = [until, *end].into_iter().flatten();
+            let end = ends.min().map_or(DtnTime::from_millis(u64::MAX), at);
+            for (from, to) in [(here, there), (there, here)] {
+                // Of two links between the same nodes the first counts, and a range of less than a millisecond is none.
+                let _ = contacts.insert(PlannedContact {
+                    from: from.clone(),
+                    to: to.clone(),
+                    start: at(start),
+                    end,
+                    octets_per_s: link.rate.octets_per_s().clamp(1, CONTACT_RATE_MAX),
+                    light_time_ms: millis(delay).saturating_add(1),
+                });
+            }
         }
-        start = start.max(end);
+        begin = until.map_or(begin, |until| until.max(begin));
     }
 }
 
@@ -276,12 +337,14 @@ fn link_config(
     let backoff_max_ms = u64::try_from(link.retry.as_millis()).unwrap_or(u64::MAX);
     let usual = LinkConfig::usual(link.name.clone());
     let protocol = link.protocol;
-    let peer = match protocol.tells_peer() {
-        true => None,
-        false => Some(node_id(peer)?),
-    };
+    // Contacts are with a node.
+    let is_known = link.dial == Dial::Contacts || !protocol.tells_peer();
+    let peer = is_known.then(|| node_id(peer)).transpose()?;
     Ok(LinkConfig {
-        dial: DialTime::Always,
+        dial: match link.dial {
+            Dial::Always => DialTime::Always,
+            Dial::Contacts => DialTime::Contacts,
+        },
         policy: SessionPolicy {
             peer,
             keepalive_s: link.keepalive_s,

@@ -416,6 +416,7 @@ fn a_table_has_several_measures_of_each_point_and_what_limited_it() {
         from_s,
         until_s,
         killed: program == "load",
+        failed: None,
     };
     let figure = |name: &str, value, unit: &str| Figure {
         node: "beta".to_owned(),

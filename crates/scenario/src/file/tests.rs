@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::scenario::{
-    Aggregation, Framing, LinkIndex, LtpPolicy, OnSent, Presence, Protocol, RedPart, StcpPolicy,
-    UdpPolicy,
+    Aggregation, Dial, Failure, Framing, LinkIndex, LtpPolicy, OnSent, Presence, Protocol, RedPart,
+    StcpPolicy, UdpPolicy,
 };
 
 const TWO: &str = r#"
@@ -619,6 +619,79 @@ fn what_would_never_happen_is_refused() {
 }
 
 #[test]
+fn programs_that_wait_for_each_other_know_their_places() {
+    let program = |name: &str, more: &str| {
+        format!("[[program]]\nname = \"{name}\"\nnode = \"east\"\nrun = \"true\"\n{more}")
+    };
+    let server = program("server", "ready = \"up\"\nuntil = \"client\"\n");
+    let client = program("client", "after = \"server\"\nmay_fail = true\n");
+    let clock = program("clock", "output = \"time\"\nsince = \"client\"\n");
+    let end = "[stop]\nat = \"1h\"\n";
+    let text = format!("{TWO}{server}{client}{clock}{end}");
+    let programs = read(Path::new("s.toml"), &text, &[])
+        .expect("it is right")
+        .programs;
+    let places: Vec<_> = programs
+        .iter()
+        .map(|it| (it.after, it.until, it.since))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            (None, Some(1), None),
+            (Some(0), None, None),
+            (None, None, Some(1))
+        ]
+    );
+    let failures: Vec<_> = programs.iter().map(|it| it.failure).collect();
+    assert_eq!(
+        failures,
+        [Failure::OfRun, Failure::Measured, Failure::OfRun]
+    );
+    assert_eq!(programs[0].ready.as_deref(), Some("up"));
+    let circle = [("a", "b"), ("b", "a")]
+        .map(|(name, after)| program(name, &format!("after = \"{after}\"\n")));
+    for (text, said) in [
+        (circle.concat(), "wait for each other"),
+        (program("a", "after = \"a\"\n"), "names another one"),
+        (program("a", "until = \"b\"\n"), "there is no program 'b'"),
+        (program("a", "ready = \"\"\n"), "'ready' is a text"),
+        (
+            program("a", "ready = \"x\"\noutput = \"iperf\"\n"),
+            "prints figures",
+        ),
+        (
+            format!("{server}{client}{}", program("a", "since = \"client\"\n")),
+            "'since' says nothing",
+        ),
+    ] {
+        let found = refused(&format!("{TWO}{text}{end}"));
+        assert!(found.contains(said), "{found}");
+    }
+}
+
+#[test]
+fn a_link_that_is_used_in_its_contacts_has_some_and_nodes_with_clocks() {
+    let contact = "[[contact]]\nlink = \"east-west\"\nstart = \"0\"\nfor = \"1s\"\n";
+    let end = "[stop]\nat = \"1h\"\n";
+    let planned = format!("{TWO}dial = \"contacts\"\n");
+    let scenario = read(
+        Path::new("s.toml"),
+        &format!("{planned}{contact}{end}"),
+        &[],
+    );
+    assert_eq!(scenario.expect("it is right").links[0].dial, Dial::Contacts);
+    let without = refused(&format!("{planned}{end}"));
+    assert!(
+        without.contains("s.toml:9: ") && without.contains("has none"),
+        "{without}"
+    );
+    let timeless = planned.replace("\"west\"\n[[link]]", "\"west\"\nclock = \"none\"\n[[link]]");
+    let timeless = refused(&format!("{timeless}{contact}{end}"));
+    assert!(timeless.contains("'west' has no clock"), "{timeless}");
+}
+
+#[test]
 fn wrong_programs_and_hosts_are_refused() {
     let program = "[[program]]\nname = \"load\"\nnode = \"east\"\n";
     for (more, said) in [
@@ -818,7 +891,7 @@ fn values_stand_in_the_words_of_programs() {
         ),
         (
             "west = 1",
-            "s.toml:17: {west} stands for something else, and cannot be the name of a value; nodes' names, {collector} and {run} are taken",
+            "s.toml:17: {west} stands for something else, and cannot be the name of a value; nodes' names, {collector}, {port} and {run} are taken",
         ),
         (
             "block = [1, 2]",

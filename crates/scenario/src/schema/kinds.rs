@@ -265,6 +265,12 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "The dialling node's longest pause between two attempts.",
     ),
     with_default(
+        "dial",
+        Kind::Choice(&["always", "contacts"]),
+        "\"always\"",
+        "Whether its nodes use it at any time, or only in its contacts, which they then know: over TCP they dial only then, and over LTP what they wait for stands still meanwhile. In a simulation.",
+    ),
+    with_default(
         "keepalive",
         Kind::Duration,
         "\"30s\"",

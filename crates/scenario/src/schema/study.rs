@@ -16,7 +16,7 @@ pub(super) const PROGRAM: Section = Section {
             "run",
             Kind::Text,
             "\"iperf3 -c {west}\"",
-            "The program and its words, apart as a shell would have them. {NODE} is that node's address as seen from here, {NODE:LINK} its address on a link, {collector} where measurements go, {collector:NODE} the same over the link to that node, which passes them on, {run} the run's name, {VALUE} what [values] says.",
+            "The program and its words, apart as a shell would have them. {NODE} is that node's address as seen from here, {NODE:LINK} its address on a link, {collector} where measurements go, {collector:NODE} the same over the link to that node, which passes them on, {run} the run's name, {port} a free port, drawn for the run and the same for all its programs, {delay:LINK} the delay of a link at the start, {VALUE} what [values] says.",
         ),
         START,
         key(
@@ -25,6 +25,40 @@ pub(super) const PROGRAM: Section = Section {
             Absent::Means("at the end of the run"),
             "\"5min\"",
             "Time at which it is told to end, from the start of the run.",
+        ),
+        key(
+            "after",
+            Kind::Text,
+            Absent::Means("none"),
+            "\"server\"",
+            "A program that it waits for, beside 'start': until that one is 'ready', or has ended with exit code 0 where it has no 'ready'. Where that one fails, this one does not begin.",
+        ),
+        key(
+            "until",
+            Kind::Text,
+            Absent::Means("none"),
+            "\"client\"",
+            "A program with whose end it is told to end.",
+        ),
+        key(
+            "ready",
+            Kind::Text,
+            Absent::Means("when it has ended"),
+            "\"Server listening\"",
+            "A text: once it prints that, programs that are 'after' it begin.",
+        ),
+        key(
+            "since",
+            Kind::Text,
+            Absent::Means("its own start"),
+            "\"client\"",
+            "A program with whose start the times of output = \"time\" begin.",
+        ),
+        with_default(
+            "may_fail",
+            Kind::Boolean,
+            "false",
+            "Its failure is a finding, which the report shows in the place of its figures, and does not fail the run.",
         ),
         key(
             "environment",
@@ -37,7 +71,7 @@ pub(super) const PROGRAM: Section = Section {
             "output",
             Kind::Choice(&["log", "figures", "iperf", "iperf3", "sftp", "time"]),
             "\"log\"",
-            "The kind of its output: a log; figures, each a line of JSON with \"figure\", \"value\" and \"unit\"; or what iperf 2 prints (best with -y C, which has all digits), iperf3 with -J, or sftp and scp with -v. \"time\": a log, and the figure is how long it ran until it ended by itself.",
+            "The kind of its output: a log; figures, each a line of JSON with \"figure\", \"value\" and \"unit\"; or what iperf 2 prints (best with -y C, which has all digits), iperf3 with -J, or sftp and scp with -v. \"time\": a log, and the figures are the time until it ended by itself: from the start of its process, and from the first packet that its host then sent over a link (time_from_first_octet).",
         ),
     ]],
 };
@@ -77,7 +111,7 @@ pub(super) const VARIANT: Section = Section {
             Kind::TextList,
             Absent::Means("nothing"),
             "[\"iperf: apt-get install iperf\"]",
-            "Programs that the variant runs, each with a hint on how to install it. A variant that lacks one is left out, with a note.",
+            "Programs that the variant runs, each with a hint on how to install it, or a congestion control of the kernel (\"congestion control bbr: modprobe tcp_bbr\"). A variant that lacks one is left out, with a note.",
         ),
     ]],
 };

@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
@@ -24,6 +26,8 @@ const REST: Duration = Duration::from_secs(1);
 pub struct Log {
     /// Hung up when all is written.
     copied: Receiver<()>,
+    /// Set once the text that is looked for is in what was copied.
+    said: Arc<AtomicBool>,
 }
 
 impl Log {
@@ -31,28 +35,82 @@ impl Log {
     ///
     /// # Errors
     /// When the file cannot be opened; it is continued where it is there.
-    pub fn begin(mut source: PipeReader, path: &Path) -> io::Result<Self> {
+    pub fn begin(source: PipeReader, path: &Path) -> io::Result<Self> {
+        Self::begin_looking(source, path, None)
+    }
+
+    /// The same, and looks for a text.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn begin_looking(
+        mut source: PipeReader,
+        path: &Path,
+        text: Option<&str>,
+    ) -> io::Result<Self> {
         let mut writer = Writer::open(path)?;
         let (copying, copied) = mpsc::channel();
+        let said = Arc::new(AtomicBool::new(false));
+        let mut search = text.map(|text| (Search::new(text), Arc::clone(&said)));
         thread::spawn(move || {
             let _copying = copying;
             let mut buffer = [0; 8192];
             loop {
                 match source.read(&mut buffer) {
                     Ok(0) => return,
-                    Ok(octets) => writer.write(buffer.get(..octets).unwrap_or_default()),
+                    Ok(octets) => {
+                        let octets = buffer.get(..octets).unwrap_or_default();
+                        writer.write(octets);
+                        let found = search.as_mut().is_some_and(|(it, _)| it.finds(octets));
+                        if let Some((_, said)) = search.take_if(|_| found) {
+                            said.store(true, Ordering::Release);
+                        }
+                    }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(_) => return,
                 }
             }
         });
-        Ok(Self { copied })
+        Ok(Self { copied, said })
+    }
+
+    /// True once the text that is looked for was said.
+    #[must_use]
+    pub fn has_said_it(&self) -> bool {
+        self.said.load(Ordering::Acquire)
     }
 
     /// Waits until all is written that was said, but not for ever: a process that took to a session of its own may hold the
     /// pipe open, and is copied for as long as it does.
     pub fn finish(&mut self) {
         let _ = self.copied.recv_timeout(REST);
+    }
+}
+
+/// Looks for a text in octets that come piece by piece.
+#[derive(Debug)]
+struct Search {
+    text: Vec<u8>,
+    /// The end of what came, in which the text may have begun.
+    end: Vec<u8>,
+}
+
+impl Search {
+    fn new(text: &str) -> Self {
+        Self {
+            text: text.as_bytes().to_vec(),
+            end: Vec::new(),
+        }
+    }
+
+    /// True if the text is in what has come with these octets.
+    fn finds(&mut self, octets: &[u8]) -> bool {
+        self.end.extend_from_slice(octets);
+        let length = self.text.len().max(1);
+        let found = self.end.windows(length).any(|part| part == self.text);
+        let old = self.end.len().saturating_sub(length - 1);
+        self.end.drain(..old);
+        found
     }
 }
 
@@ -117,6 +175,18 @@ mod tests {
         log.finish();
         assert_eq!(last_words(&path), "last words");
         drop(writer);
+    }
+
+    #[test]
+    fn a_text_is_found_wherever_the_pieces_end() {
+        for cut in 0..=18 {
+            let mut search = Search::new("Server listening");
+            let (first, second) = b"\nServer listening\n".split_at(cut);
+            let found = [search.finds(first), search.finds(second)];
+            assert!(found.contains(&true), "{cut}");
+        }
+        let mut search = Search::new("ab");
+        assert!(!search.finds(b"a") && !search.finds(b"a") && search.finds(b"b"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 
+use super::layout::Layout;
 use crate::namespace;
 
 /// The columns of `/proc/net/dev` behind an interface's name.
@@ -51,6 +52,57 @@ impl Devices {
         self.text.clear();
         self.file.read_to_string(&mut self.text)?;
         Ok(parse(&self.text))
+    }
+}
+
+/// Looks whether a host has sent anything over its links.
+#[derive(Debug)]
+pub struct Sent {
+    devices: Devices,
+    interfaces: Vec<String>,
+    /// Packets that had left before.
+    before: u64,
+}
+
+impl Sent {
+    /// From now on, by a host of a lab; nothing where there is no such host.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn of(layout: &Layout, host: usize) -> io::Result<Option<Self>> {
+        let Some(place) = layout.hosts.get(host) else {
+            return Ok(None);
+        };
+        let owner = |at: usize| {
+            layout
+                .hosts
+                .get(at)
+                .and_then(|it| it.guest_of)
+                .unwrap_or(at)
+        };
+        let ends = layout.links.iter().flat_map(|link| &link.ends);
+        let ends = ends.filter(|end| owner(end.host) == owner(host));
+        let mut sent = Self {
+            devices: Devices::open(&place.namespace)?,
+            interfaces: ends.map(|end| end.interface.clone()).collect(),
+            before: 0,
+        };
+        sent.before = sent.packets()?;
+        Ok(Some(sent))
+    }
+
+    /// True once it has.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn has_any(&mut self) -> io::Result<bool> {
+        Ok(self.packets()? > self.before)
+    }
+
+    fn packets(&mut self) -> io::Result<u64> {
+        let read = self.devices.read()?;
+        let counters = self.interfaces.iter().filter_map(|it| read.get(it));
+        Ok(counters.map(|it| it.sent_packets).sum())
     }
 }
 

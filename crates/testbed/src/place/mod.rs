@@ -21,7 +21,7 @@ mod state;
 mod switch;
 
 pub(crate) use accounting::Accounting;
-pub use device::Counters;
+pub use device::{Counters, Sent};
 pub use group::{Group, Groups};
 pub(crate) use layout::makes;
 pub use layout::{COLLECTOR_PORT, End, HostPlace, LINK_MTU_OCTETS, Layout, LinkPlace, Made};

@@ -8,6 +8,7 @@ use dhow_scenario::Scenario;
 use dhow_scenario::scenario::AtEnd;
 use rustix::fs::{Access, access};
 
+use super::congestion;
 use super::group::Groups;
 use super::layout::{Layout, Made};
 use crate::failure::LabError;
@@ -91,6 +92,30 @@ pub fn need(program: &str, package: &str) -> Result<(), LabError> {
     }
     let error = LabError::new(format!("there is no program '{program}'"));
     Err(error.with_hint(format!("apt-get install {package}")))
+}
+
+/// The words before the name of a congestion control that a variant needs.
+const CONGESTION: &str = "congestion control ";
+
+/// True if what a variant needs is there: a program, or a congestion control that namespaces may use.
+#[must_use]
+pub fn is_there(needed: &str) -> bool {
+    match needed.strip_prefix(CONGESTION) {
+        Some(name) => congestion::check(Some(name.trim())).is_ok(),
+        None => found(needed).is_some(),
+    }
+}
+
+/// Says that it is not there.
+#[must_use]
+pub fn absence(needed: &str) -> String {
+    match needed.strip_prefix(CONGESTION) {
+        Some(name) => format!(
+            "namespaces of this kernel have no congestion control '{}'",
+            name.trim()
+        ),
+        None => format!("there is no program '{needed}'"),
+    }
 }
 
 /// The path of a program, as a shell finds it; `None` for a relative path, whose meaning depends on the directory.

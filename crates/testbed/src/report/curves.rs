@@ -18,15 +18,18 @@ pub(crate) struct Point<'a> {
     pub(crate) cell: Cell<'a>,
     /// Nothing where no run has a value.
     pub(crate) spread: Option<Spread>,
+    /// Runs without a value since something failed.
+    pub(crate) failures: usize,
 }
 
 /// All cells with their values.
 pub(crate) fn points(study: &Study) -> Vec<Point<'_>> {
     let cells = study.cells().into_iter();
     cells
-        .map(|cell| {
-            let spread = cell.spread(&study.y);
-            Point { cell, spread }
+        .map(|cell| Point {
+            spread: cell.spread(&study.y),
+            failures: cell.failures(&study.y),
+            cell,
         })
         .collect()
 }
@@ -71,9 +74,9 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
     let up = study.y.axis(&study.runs);
     let (mut curves, mut has_negative): (Vec<Curve>, bool) = (Vec::new(), false);
     for point in points {
-        let Some(spread) = &point.spread else {
+        if point.spread.is_none() && point.failures == 0 {
             continue;
-        };
+        }
         let name = named(question, &point.cell.group);
         if curves.last().is_none_or(|curve| curve.name != name) {
             curves.push(Curve::new(name, Look::Coloured(curves.len())));
@@ -82,6 +85,10 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
             continue;
         };
         let at = along.place(&point.cell.x);
+        curve.failures.extend((point.failures > 0).then_some(at));
+        let Some(spread) = &point.spread else {
+            continue;
+        };
         // An axis begins at 0.
         has_negative |= spread.least() < 0.0;
         if spread.mean < 0.0 {
@@ -130,6 +137,9 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
             "<p class=\"note\">{}.</p>",
             names.collect::<Vec<_>>().join(", ")
         );
+    }
+    if points.iter().any(|point| point.failures > 0) {
+        out += "<p class=\"note\">A cross at the upper edge: runs that failed there, so that they have no value.</p>";
     }
     if has_negative {
         out += "<p class=\"note\">Values below 0 are in the table alone.</p>";
@@ -266,14 +276,17 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
         let spread = point.spread.as_ref();
         cells.extend(
             [
-                or(spread.map(|it| it.mean)),
+                match spread {
+                    None if point.failures > 0 => "failed".to_owned(),
+                    _ => or(spread.map(|it| it.mean)),
+                },
                 spread
                     .and_then(|it| point.cell.confidence(it, &reading))
                     .unwrap_or_else(|| or(None)),
                 or(spread.and_then(|it| it.deviation)),
                 or(spread.map(Spread::least)),
                 or(spread.map(Spread::most)),
-                point.cell.runs.len().to_string(),
+                runs_of(point),
             ]
             .map(text),
         );
@@ -290,6 +303,15 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
         list.line(&cells);
     }
     list.whole() + &sources(&question.others)
+}
+
+/// The number of runs with a value, and of those that failed.
+fn runs_of(point: &Point<'_>) -> String {
+    let all = point.cell.runs.len() + point.cell.failed;
+    match point.failures {
+        0 => point.cell.runs.len().to_string(),
+        failed => format!("{}, {failed} failed", all.saturating_sub(failed)),
+    }
 }
 
 /// The result in a sentence or two: the range of the means, with the points of the least and the most.

@@ -111,6 +111,7 @@ fn add_study(page: &mut Page, study: &Study) {
     page.note(&repetition::extent(&study.manifest));
     page.note(&repetition::left_out(&study.manifest));
     add_failures(page, study);
+    page.add(&failed_programs(study));
     page.note(&killed(study));
     page.add(&curves::picture(study, &points));
     page.add(&several::table(study, &points));
@@ -209,6 +210,40 @@ fn add_failures(page: &mut Page, study: &Study) {
             _ => "",
         };
         page.warning(&format!("{runs} {was}{reason}. {are} in no figure."));
+    }
+}
+
+/// Programs whose failure is a finding, those of one reason together; nothing where none failed.
+fn failed_programs(study: &Study) -> String {
+    let mut reasons: Vec<((&str, &str), Vec<String>)> = Vec::new();
+    for summary in &study.runs {
+        for failure in summary.failures() {
+            let place = match summary.run.point.to_string() {
+                point if point.is_empty() => summary.run.run.clone(),
+                point => format!("{} ({point})", summary.run.run),
+            };
+            match reasons.iter_mut().find(|(known, _)| *known == failure) {
+                Some((_, runs)) => runs.push(place),
+                None => reasons.push((failure, vec![place])),
+            }
+        }
+    }
+    let said = reasons
+        .iter()
+        .take(LINES_MAX)
+        .map(|((program, what), runs)| {
+            format!(
+                "<li><strong>Program {} failed</strong> in {}, which is a finding: {}. {}</li>",
+                escaped(program),
+                things(count(runs.len()), "run", "runs"),
+                escaped(what.trim_end_matches('.')),
+                escaped(&format!("Runs: {}.", runs.join("; "))),
+            )
+        });
+    let said: String = said.collect();
+    match said.as_str() {
+        "" => said,
+        said => format!("<ul>{said}</ul>"),
     }
 }
 

@@ -251,6 +251,8 @@ pub(crate) struct Cell<'a> {
     pub(crate) keys: Vec<(String, String)>,
     /// The runs that came to their end.
     pub(crate) runs: Vec<&'a RunSummary>,
+    /// Runs that failed by themselves.
+    pub(crate) failed: usize,
 }
 
 impl Cell<'_> {
@@ -260,6 +262,13 @@ impl Cell<'_> {
         Spread::of_seeds(
             values.filter_map(|summary| Some((summary.run.seed, measure.of(summary)?))),
         )
+    }
+
+    /// Runs without a value since something failed: a program whose failure is a finding, or the run.
+    pub(crate) fn failures(&self, measure: &Measure) -> usize {
+        let runs = self.runs.iter();
+        let without = runs.filter(|it| it.failures().next().is_some() && measure.of(it).is_none());
+        self.failed + without.count()
     }
 
     /// Half the interval of confidence of a mean, as it is read; nothing for one value.
@@ -386,13 +395,18 @@ impl Study {
             let group = self.group_named(&keys);
             let whole = summary.run.status == Status::Done;
             let runs = if whole { vec![summary] } else { Vec::new() };
+            let failed = usize::from(matches!(summary.run.status, Status::Failed(_)));
             match cells.iter_mut().find(|it| it.x == x && it.group == group) {
-                Some(cell) => cell.runs.extend(runs),
+                Some(cell) => {
+                    cell.runs.extend(runs);
+                    cell.failed += failed;
+                }
                 None => cells.push(Cell {
                     x,
                     group,
                     keys,
                     runs,
+                    failed,
                 }),
             }
         }

@@ -188,6 +188,14 @@ impl Course {
     }
 }
 
+impl RunSummary {
+    /// The programs whose failure is what was measured.
+    pub fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
+        let programs = self.programs.iter();
+        programs.filter_map(|ran| Some((ran.program.as_str(), ran.failed.as_deref()?)))
+    }
+}
+
 /// Profiles of nodes that are there.
 fn profiles(summary: &RunSummary, results: &Results) -> Vec<(String, String)> {
     let nodes = results.of_run(&summary.run.run).join("nodes");

@@ -55,6 +55,9 @@ pub struct Ran {
     /// True if it did not end when it was told to, and was killed.
     #[serde(default)]
     pub killed: bool,
+    /// Its failure, where that is what was measured (`may_fail`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }
 
 /// When the time of a run stood still, and for how long: seconds.

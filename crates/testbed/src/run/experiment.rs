@@ -21,10 +21,11 @@ use super::machine::{kernel, load_average, timestamp};
 use super::pause::Pauses;
 use super::processor::Measured;
 use super::profile::Profiling;
-use super::program::{self, Context, Task as Program};
+use super::program::{self, Task as Program};
 use super::rates;
 use super::sampling::{self, AFTERGLOW, Latest, Processes};
 use super::standing::Standing;
+use super::words::{self, Context};
 use crate::application::{Ledger, Pool, Task, receive, send};
 use crate::failure::LabError;
 use crate::node::Daemon;
@@ -34,6 +35,9 @@ use crate::results::{self, Backend, Conditions, Ran, Results, ResultsError, Run,
 
 /// From one look at everything to the next.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// The same while a program's times are taken.
+const LOOK_TIMED: Duration = Duration::from_millis(1);
 
 /// From one word of progress to the next.
 const TELL: Duration = Duration::from_millis(100);
@@ -248,12 +252,14 @@ impl Stage<'_> {
             layout: &layout,
             collector: &address,
             run: self.name,
+            port: words::port(self.order.planned.seed, self.order.planned.number),
+            links: &scenario.links,
         };
         let place = self.directory.join("programs");
         let programs = scenario.programs.iter();
         let programs = programs.map(|program| Program::new(program, &context, &place));
         let mut programs: Vec<Program> = programs.collect::<Result<_, _>>()?;
-        detour::make(&layout, &program::detours(scenario, &layout))?;
+        detour::make(&layout, &words::detours(scenario, &layout))?;
         let collector = match measures(scenario) {
             true => Some(Collector::begin(
                 &self.order.program,
@@ -351,7 +357,8 @@ impl Stage<'_> {
                         .clone();
                     watch(&parts.standing(now, contacts, self.ledger, sample));
                 }
-                thread::sleep(LOOK);
+                let is_timed = programs.iter().any(Program::is_timed);
+                thread::sleep(if is_timed { LOOK_TIMED } else { LOOK });
             };
             // The run is over: nothing counts that happens while programs end.
             self.duration = clock.now();
@@ -397,10 +404,10 @@ impl Stage<'_> {
 
     /// Writes what programs told of themselves; one that tells nothing takes nothing from the others.
     fn keep_figures(&self, programs: &[Program]) -> Result<(), LabError> {
-        let told = programs.iter().map(|program| {
+        let told = programs.iter().enumerate().map(|(at, program)| {
             let node = self.order.scenario.nodes.get(program.host);
             let node = node.map_or("", |node| node.name.as_str());
-            program.figures(node, self.duration)
+            program::told(programs, at, node, self.duration)
         });
         let (mut rows, mut first) = (Vec::new(), Ok(()));
         for figures in told {
@@ -468,9 +475,10 @@ impl super::lab::Parts<'_> {
         }
         let layout = self.network.layout();
         let mut running = running(layout, self.daemons);
-        for program in programs.iter_mut() {
+        let others = program::others(programs);
+        for (program, others) in programs.iter_mut().zip(others) {
             let group = self.groups.get(program.host).and_then(Option::as_ref);
-            program.step(now, layout, group)?;
+            program.step(now, others, layout, group)?;
             if let Some(list) = running.get_mut(owner(layout, program.host)) {
                 list.extend(program.process());
             }
@@ -545,7 +553,7 @@ fn owner(layout: &Layout, node: usize) -> usize {
 /// True if a program or a node sends measurements to the lab's collector.
 pub(crate) fn measures(scenario: &Scenario) -> bool {
     let mut settings = scenario.nodes.iter().flat_map(|node| &node.host.settings);
-    program::measures(scenario) || settings.any(|text| text.contains("{collector}"))
+    words::measures(scenario) || settings.any(|text| text.contains("{collector}"))
 }
 
 /// The task of each sender.

@@ -6,11 +6,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Clock as NodeClock, Faults, HostKind, Processor};
+use dhow_scenario::scenario::{Clock as NodeClock, Dial, Faults, HostKind, Processor};
 
 use super::capture::Packets;
 use super::profile::Profiling;
-use super::program;
+use super::words;
 use crate::failure::LabError;
 use crate::node::{Daemon, configurations};
 use crate::place::{Accounting, Group, Groups, Layout, Network, State, clear, congestion, needs};
@@ -217,7 +217,7 @@ pub fn possible(scenario: &Scenario, check: Check) -> Result<(), LabError> {
     let layout = Layout::new(scenario, UNNAMED)?;
     inspect(scenario, &layout, check)?;
     congestion::check(scenario.congestion_control.as_deref())?;
-    program::check(scenario, &layout)
+    words::check(scenario, &layout)
 }
 
 /// Says what this machine lacks for a scenario.
@@ -313,6 +313,13 @@ fn refuse(scenario: &Scenario) -> Result<(), LabError> {
     }
     if scenario.links.iter().any(|link| link.channel.is_some()) {
         let what = "a radio that hosts share (its 'channel') needs virtual time";
+        return Err(LabError::new(what).with_hint(hint));
+    }
+    if let Some(link) = scenario.links.iter().find(|it| it.dial == Dial::Contacts) {
+        let what = format!(
+            "'{}' is used in its contacts alone ('dial'), which needs virtual time: nodes start before the run",
+            link.name
+        );
         return Err(LabError::new(what).with_hint(hint));
     }
     for node in &scenario.nodes {

@@ -19,6 +19,7 @@ mod sampling;
 mod standing;
 mod usage;
 mod versions;
+mod words;
 
 pub use capture::Packets;
 pub use clock::Clock;

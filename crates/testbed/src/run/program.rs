@@ -1,40 +1,28 @@
-//! Programs of a scenario: what their words become, when they begin and end.
+//! Programs of a scenario: when they begin and end, and their figures.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use dhow_scenario::Scenario;
-use dhow_scenario::scenario::{Output, Program};
+use dhow_scenario::scenario::{Failure, Output, Program};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::failure::LabError;
 use crate::namespace;
 use crate::node::{Log, last_words};
-use crate::place::detour::Detour;
 use crate::place::needs::found;
-use crate::place::{Group, Layout};
+use crate::place::{Group, Layout, Sent};
 use crate::printed::{FIGURES_MAX, figures};
 use crate::results::{Figure, Ran};
+use crate::run::words::{Context, fill};
 
 /// The longest time for a program to end after SIGTERM.
 const END: Duration = Duration::from_secs(5);
 
 /// Octets that a program whose figures are read may print.
 const PRINTED_OCTETS_MAX: u64 = 64 << 20;
-
-/// The values of names in braces in a program's words, beside nodes.
-#[derive(Clone, Debug)]
-pub(super) struct Context<'a> {
-    pub layout: &'a Layout,
-    /// The address of the collector.
-    pub collector: &'a str,
-    /// The run's name.
-    pub run: &'a str,
-}
 
 /// A program that is to run, or runs.
 #[derive(Debug)]
@@ -45,6 +33,11 @@ pub(super) struct Task {
     environment: Vec<(String, String)>,
     start: Duration,
     stop: Option<Duration>,
+    after: Option<usize>,
+    until: Option<usize>,
+    since: Option<usize>,
+    ready: Option<String>,
+    failure: Failure,
     state: Stage,
     log: PathBuf,
     output: Output,
@@ -56,6 +49,67 @@ pub(super) struct Task {
     ended: Option<Duration>,
     /// It did not end when it was told to.
     killed: bool,
+    /// It was told to end.
+    was_asked: bool,
+    /// It said that it is ready.
+    is_ready: bool,
+    /// Its failure, where that is what was measured.
+    failed: Option<String>,
+    /// What its host has sent since it began, where a time begins with its first packet.
+    sent: Option<Sent>,
+    /// When that packet left.
+    first_octet: Option<Duration>,
+}
+
+/// Whether a program may begin, by the one that it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    Open,
+    Shut,
+    /// That one has failed, or ended without being ready.
+    Never,
+}
+
+/// What others mean for a program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Others {
+    gate: Gate,
+    /// The one with which it is to end has ended.
+    is_over: bool,
+    /// A time begins with its first packet.
+    is_timed: bool,
+}
+
+/// What all programs mean for each, in their order.
+pub(super) fn others(programs: &[Task]) -> Vec<Others> {
+    let of = |at: Option<usize>| at.and_then(|at| programs.get(at));
+    let each = programs.iter().enumerate().map(|(at, program)| {
+        let mut timed = programs.iter().enumerate();
+        Others {
+            gate: of(program.after).map_or(Gate::Open, Task::gate),
+            is_over: of(program.until).is_some_and(Task::has_ended),
+            is_timed: timed
+                .any(|(own, it)| it.output == Output::Time && it.since.unwrap_or(own) == at),
+        }
+    });
+    each.collect()
+}
+
+/// The figures of a program of these, by its position.
+///
+/// # Errors
+/// When it was to tell some and told none.
+pub(super) fn told(
+    programs: &[Task],
+    at: usize,
+    node: &str,
+    end: Duration,
+) -> Result<(Vec<Figure>, Option<LabError>), LabError> {
+    let Some(program) = programs.get(at) else {
+        return Ok((Vec::new(), None));
+    };
+    let since = program.since.and_then(|it| programs.get(it));
+    program.figures(since.unwrap_or(program), node, end)
 }
 
 #[derive(Debug)]
@@ -92,12 +146,22 @@ impl Task {
             environment: environment.collect::<Result<_, LabError>>()?,
             start: program.start,
             stop: program.stop,
+            after: program.after,
+            until: program.until,
+            since: program.since,
+            ready: program.ready.clone(),
+            failure: program.failure,
             state: Stage::Waiting,
             log: directory.join(format!("{}.log", program.name)),
             output: program.output,
             began: None,
             ended: None,
             killed: false,
+            was_asked: false,
+            is_ready: false,
+            failed: None,
+            sent: None,
+            first_octet: None,
             printed: (!matches!(program.output, Output::Log | Output::Sftp | Output::Time))
                 .then(|| directory.join(format!("{}.out", program.name))),
         })
@@ -105,7 +169,7 @@ impl Task {
 
     /// Says whether this machine has it, as far as that can be told: a relative way depends on where it is taken, and a `PATH` of its own on
     /// what is there.
-    fn check_there(&self) -> Result<(), LabError> {
+    pub(super) fn check_there(&self) -> Result<(), LabError> {
         let own_path = self.environment.iter().any(|(name, _)| name == "PATH");
         let Some(word) = self.words.first().filter(|_| !own_path) else {
             return Ok(());
@@ -135,6 +199,24 @@ impl Task {
         }
     }
 
+    /// True while its times are taken.
+    pub(super) fn is_timed(&self) -> bool {
+        self.sent.is_some() || self.output == Output::Time && !self.has_ended()
+    }
+
+    /// Whether those that wait for it may begin.
+    fn gate(&self) -> Gate {
+        let is_there = match self.ready {
+            Some(_) => self.is_ready,
+            None => self.has_ended() && self.began.is_some() && self.failed.is_none(),
+        };
+        match (is_there, self.has_ended()) {
+            (true, _) => Gate::Open,
+            (false, true) => Gate::Never,
+            (false, false) => Gate::Shut,
+        }
+    }
+
     /// Does what is due.
     ///
     /// # Errors
@@ -142,27 +224,34 @@ impl Task {
     pub(super) fn step(
         &mut self,
         now: Duration,
+        others: Others,
         layout: &Layout,
         group: Option<&Group>,
     ) -> Result<(), LabError> {
+        self.look_at_packets(now)?;
         match &mut self.state {
-            Stage::Waiting if now >= self.start => {
+            Stage::Waiting if others.gate == Gate::Never || others.is_over => {
+                self.state = Stage::Ended;
+                Ok(())
+            }
+            Stage::Waiting if now >= self.start && others.gate == Gate::Open => {
+                if others.is_timed {
+                    self.watch_packets(layout)?;
+                }
                 self.began = Some(now);
                 self.begin(layout, group)
             }
-            Stage::Running(child, _) if has_ended(child) => {
+            Stage::Running(child, log) if has_ended(child) => {
+                self.is_ready |= log.has_said_it();
                 self.ended = Some(now);
                 match self.finish() {
-                    Some(status) if !status.success() => {
-                        let (name, words) = (&self.name, last_words(&self.log));
-                        let what = format!("program '{name}' failed ({status}): {words}");
-                        Err(LabError::new(what))
-                    }
+                    Some(status) if !status.success() => self.has_failed(status),
                     _ => Ok(()),
                 }
             }
-            Stage::Running(..) => {
-                if self.stop.is_some_and(|stop| now >= stop) {
+            Stage::Running(_, log) => {
+                self.is_ready |= log.has_said_it();
+                if others.is_over || self.stop.is_some_and(|stop| now >= stop) {
                     self.ended = Some(now);
                     self.ask_to_end();
                 }
@@ -178,17 +267,69 @@ impl Task {
         }
     }
 
+    /// It ended by itself with an exit code of failure.
+    fn has_failed(&mut self, status: ExitStatus) -> Result<(), LabError> {
+        let (name, words) = (&self.name, last_words(&self.log));
+        match self.failure {
+            Failure::OfRun => {
+                let what = format!("program '{name}' failed ({status}): {words}");
+                Err(LabError::new(what))
+            }
+            Failure::Measured => {
+                // Before its last line it says what it did.
+                let last = words.lines().next_back().unwrap_or_default();
+                self.failed = Some(format!("{status}: {last}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// A program whose time is to be told was to end by itself.
+    fn was_told_to_end(&mut self) {
+        if self.failure == Failure::Measured && self.output == Output::Time {
+            let what = "it did not end by itself".to_owned();
+            self.failed.get_or_insert(what);
+        }
+    }
+
+    /// Looks from now on for the first packet that its host sends.
+    fn watch_packets(&mut self, layout: &Layout) -> Result<(), LabError> {
+        let failed = |error| LabError::io("cannot read counters", &error);
+        self.sent = Sent::of(layout, self.host).map_err(failed)?;
+        Ok(())
+    }
+
+    /// Notes when the first packet left.
+    fn look_at_packets(&mut self, now: Duration) -> Result<(), LabError> {
+        let failed = |error| LabError::io("cannot read counters", &error);
+        if let Some(sent) = &mut self.sent
+            && sent.has_any().map_err(failed)?
+        {
+            self.first_octet = Some(now);
+            self.sent = None;
+        }
+        if self.has_ended() {
+            self.sent = None;
+        }
+        Ok(())
+    }
+
     /// The figures in what it printed, where it was to print some, and an error where there was no room for all; `end` is that of the run.
     ///
     /// # Errors
     /// When there are none.
-    pub(super) fn figures(
+    fn figures(
         &self,
+        since: &Self,
         node: &str,
         end: Duration,
     ) -> Result<(Vec<Figure>, Option<LabError>), LabError> {
+        let may_be_silent = self.failure == Failure::Measured && self.has_no_end();
+        if self.failed.is_some() || may_be_silent {
+            return Ok((Vec::new(), None));
+        }
         if self.output == Output::Time {
-            return Ok((vec![self.time(node)?], None));
+            return Ok((self.times(since, node)?, None));
         }
         let path = match (self.output, &self.printed) {
             // It says most of it where errors go.
@@ -218,23 +359,37 @@ impl Task {
         Ok((rows.collect(), without_room(name, printed.lost)))
     }
 
-    /// The time for which it ran.
-    fn time(&self, node: &str) -> Result<Figure, LabError> {
+    /// True if it did not begin, or another one's failure kept it from its end.
+    const fn has_no_end(&self) -> bool {
+        self.began.is_none() || self.ended.is_none()
+    }
+
+    /// The times for which it ran: from the start of a program's process, and from the first packet of that one's host.
+    fn times(&self, since: &Self, node: &str) -> Result<Vec<Figure>, LabError> {
         let name = &self.name;
-        let was_told = |ended: &Duration| self.stop.is_some_and(|stop| *ended >= stop);
-        let ended = self.ended.filter(|ended| !was_told(ended)).ok_or_else(|| {
+        let ended = self.ended.filter(|_| !self.was_asked);
+        let began = since.began.filter(|_| self.began.is_some());
+        let (Some(ended), Some(began)) = (ended, began) else {
             let what = format!("program '{name}' did not end by itself, so it has no time");
-            LabError::new(what).with_hint("a later 'at' of [stop], or output = \"log\"")
-        })?;
-        let began = self.began.unwrap_or_default();
-        Ok(Figure {
-            node: node.to_owned(),
-            program: name.clone(),
-            name: "time".to_owned(),
-            time_s: ended.as_secs_f64(),
-            value: ended.saturating_sub(began).as_secs_f64(),
-            unit: "s".to_owned(),
-        })
+            return Err(LabError::new(what).with_hint(
+                "a later 'at' of [stop], output = \"log\", or may_fail = true if that is a finding",
+            ));
+        };
+        let froms = [
+            ("time", Some(began)),
+            ("time_from_first_octet", since.first_octet),
+        ];
+        let times = froms.into_iter().filter_map(|(figure, from)| {
+            Some(Figure {
+                node: node.to_owned(),
+                program: name.clone(),
+                name: figure.to_owned(),
+                time_s: ended.as_secs_f64(),
+                value: ended.saturating_sub(from?).as_secs_f64(),
+                unit: "s".to_owned(),
+            })
+        });
+        Ok(times.collect())
     }
 
     /// When it ran on a node, in a run that ended then; nothing where it did not begin.
@@ -245,11 +400,16 @@ impl Task {
             from_s: self.began?.as_secs_f64(),
             until_s: self.ended.unwrap_or(end).as_secs_f64(),
             killed: self.killed,
+            failed: self.failed.clone(),
         })
     }
 
     /// Asks it to end, and does not wait.
     pub(super) fn ask_to_end(&mut self) {
+        if matches!(self.state, Stage::Running(..)) {
+            self.was_asked = true;
+            self.was_told_to_end();
+        }
         self.signal(Signal::TERM);
         self.state = match std::mem::replace(&mut self.state, Stage::Ended) {
             Stage::Running(child, log) => Stage::Ending(child, log, Instant::now() + END),
@@ -304,7 +464,7 @@ impl Task {
                 .spawn()
         };
         let child = namespace::within(&host.namespace, spawn).map_err(failed)?;
-        let log = Log::begin(reader, &self.log).map_err(failed)?;
+        let log = Log::begin_looking(reader, &self.log, self.ready.as_deref()).map_err(failed)?;
         self.state = Stage::Running(child, log);
         Ok(())
     }
@@ -360,96 +520,6 @@ fn executable(word: &str) -> io::Result<PathBuf> {
         "dhow" => std::env::current_exe(),
         word => Ok(PathBuf::from(word)),
     }
-}
-
-/// Says what in programs' words names nothing, and which program is not there.
-///
-/// # Errors
-/// The first such word.
-pub(super) fn check(scenario: &Scenario, layout: &Layout) -> Result<(), LabError> {
-    let context = Context {
-        layout,
-        collector: "",
-        run: "",
-    };
-    let mut programs = scenario.programs.iter();
-    programs.try_for_each(|program| Task::new(program, &context, Path::new(""))?.check_there())
-}
-
-/// A text in which what stands in braces has become what it names.
-fn fill(text: &str, here: usize, context: &Context<'_>) -> Result<String, String> {
-    let mut filled = String::new();
-    let mut rest = text;
-    while let Some((before, behind)) = rest.split_once('{') {
-        filled += before;
-        let Some((name, after)) = behind.split_once('}') else {
-            filled.push('{');
-            rest = behind;
-            continue;
-        };
-        filled += &match name {
-            "collector" => context.collector.to_owned(),
-            "run" => context.run.to_owned(),
-            _ => match name.split_once(':') {
-                Some(("collector", by)) => collector_by(by, here, context)?,
-                parts => {
-                    let (node, link) = parts.map_or((name, None), |(it, link)| (it, Some(link)));
-                    let host = context.layout.host(node);
-                    let (there, _) = host.ok_or_else(|| format!("'{{{name}}}' names no node"))?;
-                    let address = context.layout.address_from(here, there, link);
-                    let address = address.ok_or_else(|| {
-                        format!("'{{{name}}}' has no address on a link from here")
-                    })?;
-                    address.to_string()
-                }
-            },
-        };
-        rest = after;
-    }
-    filled += rest;
-    Ok(filled)
-}
-
-/// The address of a host's measurements that go by way of a node.
-fn collector_by(node: &str, here: usize, context: &Context<'_>) -> Result<String, String> {
-    let layout = context.layout;
-    let host = layout.host(node);
-    let (there, host) = host.ok_or_else(|| format!("'{{collector:{node}}}' names no node"))?;
-    if here == there {
-        return Ok(context.collector.to_owned());
-    }
-    match layout.addresses_between(here, there) {
-        Some(_) => Ok(layout.collector_by(host)),
-        None => Err(format!(
-            "'{{collector:{node}}}' needs a link from here to '{node}' that is always there"
-        )),
-    }
-}
-
-/// All that programs of a scenario are told: their words and variables, with the position of their host.
-fn told(scenario: &Scenario) -> impl Iterator<Item = (usize, &String)> {
-    scenario.programs.iter().flat_map(|program| {
-        let values = program.environment.iter().map(|(_, value)| value);
-        let texts = program.words.iter().chain(values);
-        texts.map(move |text| (program.node.0, text))
-    })
-}
-
-/// True if a program sends measurements to the lab's collector.
-pub(super) fn measures(scenario: &Scenario) -> bool {
-    told(scenario).any(|(_, text)| text.contains("{collector}") || text.contains("{collector:"))
-}
-
-/// Programs' hosts whose measurements go by way of another, and which.
-pub(super) fn detours(scenario: &Scenario, layout: &Layout) -> BTreeSet<Detour> {
-    let mut detours = BTreeSet::new();
-    for (here, text) in told(scenario) {
-        let names = text.split('{').filter_map(|part| part.split_once('}'));
-        let gateways = names.filter_map(|(name, _)| layout.host(name.strip_prefix("collector:")?));
-        detours.extend(gateways.map(|(there, _)| (here, there)));
-    }
-    detours.retain(|(here, there)| here != there);
-    detours
 }
 
 /// Says that a program told so many figures more than are kept; nothing where it did not.

@@ -11,7 +11,7 @@ use dhow_daemon::config::FileError;
 use dhow_scenario::Scenario;
 use dhow_scenario::plan::{Extent, LeftOut, Plan, PlannedRun};
 use dhow_sim::Run as Simulation;
-use dhow_testbed::place::needs::found;
+use dhow_testbed::place::needs::{absence, is_there};
 use dhow_testbed::report::{Named, Question, ReportError, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
 use dhow_testbed::run::{Packets, Profiling, described, equipped, possible, programs, timestamp};
@@ -83,7 +83,7 @@ impl Study {
 
     /// Leaves out variants whose programs are not installed, and says so.
     pub fn leave_out(path: &Path, plan: &mut Plan) -> Result<(), Failure> {
-        plan.leave_out(|program| found(program).is_some());
+        plan.leave_out(is_there);
         for it in &plan.left_out {
             output::talk(&left_out(it));
         }
@@ -374,8 +374,9 @@ fn left_out(it: &LeftOut) -> String {
         hint => format!(" (hint: {hint})"),
     };
     format!(
-        "variant '{}' is left out: there is no program '{}'{hint}",
-        it.variant, it.program
+        "variant '{}' is left out: {}{hint}",
+        it.variant,
+        absence(&it.program)
     )
 }
 
