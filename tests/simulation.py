@@ -176,6 +176,94 @@ class Simulation(unittest.TestCase):
         self.assertFalse([row for row in stdout.splitlines() if json.loads(row)["events"] == 0])
         self.assertIn("<h2>Runs", (self.directory / "report" / "report.html").read_text())
 
+    def study(self, more: str = "") -> Path:
+        """A scenario with two variants and two values that are swept."""
+        scenario = self.directory / "study.toml"
+        scenario.write_text(f"""
+            [[line]]
+            name = "n"
+            count = 2
+            rate = "8kbit"
+            [[traffic]]
+            from = "n1"
+            to = "n2"
+            size = "1kB..45kB"
+            count = 4
+            every = "1s"
+            [stop]
+            at = "60s"
+            {more}
+            [[variant]]
+            name = "slow"
+            set = ["line.rate=4kbit"]
+            [[variant]]
+            name = "usual"
+            set = []
+            [sweep]
+            "traffic.count" = [2, 4]
+            [runs]
+            repeats = 2
+        """)
+        return scenario
+
+    def test_a_study_runs_each_combination_with_each_seed_and_says_their_means(self) -> None:
+        command = [str(dhow("debug")), "sim", "run", str(self.study())]
+
+        def told(*words: str) -> str:
+            done = subprocess.run(
+                [*command, *words], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+            return done.stdout
+
+        runs = [json.loads(line) for line in told("--repeats", "3", "--json").splitlines()]
+        self.assertEqual(
+            [(run["set"]["variant"], run["set"]["traffic.count"], run["seed"]) for run in runs],
+            [(variant, count, seed) for variant in ("slow", "usual") for count in ("2", "4") for seed in (1, 2, 3)])
+        alone = json.loads(told("--set", "traffic.count=4", "--set", "line.rate=4kbit", "--seed", "2", "--json"))
+        self.assertEqual(runs[4]["trace_hash"], alone["trace_hash"])
+        # As often as the file says, whatever the number of runs at once.
+        tables = [told("--study", "--jobs", jobs).split("\n\n")[1].splitlines() for jobs in ("1", "3")]
+        self.assertEqual(tables[0], tables[1])
+        self.assertEqual(tables[0][1].split()[:4], ["variant", "traffic.count", "runs", "delivery_prob"])
+        rows = [line.split() for line in tables[0][2:]]
+        self.assertEqual([row[:3] for row in rows], [
+            ["slow", "2", "2"], ["slow", "4", "2"], ["usual", "2", "2"], ["usual", "4", "2"]])
+        ratio = [run["delivery_ratio"] for run in runs[3:5]]
+        self.assertEqual(float(rows[1][3]), round(sum(ratio) / 2, 3))
+        self.assertEqual(rows[1][4], "±")
+
+    def test_a_study_stops_at_the_first_violation_and_leaves_what_a_lab_does(self) -> None:
+        scenario = self.study("expects_all = true")
+        done = self.run_to_end(str(scenario), "--study", "--json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        last = json.loads(done.stdout.splitlines()[-1])
+        self.assertIn("--set 'line.rate=4kbit' --set 'traffic.count=", last["violations"][0]["replay"])
+        self.assertNotIn("runs.repeats", last["violations"][0]["replay"])
+        self.assertIn("table", (self.directory / "report" / "report.html").read_text())
+        self.assertTrue((self.directory / "report" / "runs.csv").exists())
+        done = subprocess.run(
+            [str(dhow("debug")), "sim", "run", str(scenario), "--study", "--seeds", "3"],
+            cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+
+    def test_a_study_that_is_interrupted_says_what_there_is(self) -> None:
+        process = subprocess.Popen(
+            [str(dhow("debug")), "sim", "run", "labs/mixed.toml", "--repeats", "100000", "--until", "5s", "--progress"],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            first = process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            stdout, stderr = process.communicate(timeout=PATIENCE_S)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self.assertEqual(process.returncode, 130, stderr)
+        self.assertIn("seed 1 ", first)
+        whole = 1 + sum(line.startswith("seed ") and "(interrupted)" not in line for line in stdout.splitlines())
+        row = stdout.splitlines()[-1].split()
+        self.assertEqual(row[0], f"{whole:,}", stdout)
+        self.assertIn(f"interrupted: {whole:,} of 100,000 runs went to their end", stderr)
+
     def capture(self, *words: str, ltp: bool = False) -> tuple[Dissection, dict]:
         """What a run leaves for the judge, and what it says of itself."""
         if reason := reader_missing():

@@ -11,17 +11,17 @@ pub enum Align {
 
 /// A table: a heading and rows of as many cells.
 #[derive(Clone, Debug)]
-pub struct Table {
-    columns: Vec<(&'static str, Align)>,
+pub struct Table<'a> {
+    columns: Vec<(&'a str, Align)>,
     rows: Vec<Vec<String>>,
 }
 
 /// Spaces between two columns.
 const GAP: &str = "  ";
 
-impl Table {
+impl<'a> Table<'a> {
     /// An empty table with these columns.
-    pub fn new(columns: &[(&'static str, Align)]) -> Self {
+    pub fn new(columns: &[(&'a str, Align)]) -> Self {
         Self {
             columns: columns.to_vec(),
             rows: Vec::new(),
@@ -56,7 +56,7 @@ impl Table {
                     .map(|cell| cell.chars().count())
                     .max()
                     .unwrap_or(0)
-                    .max(name.len())
+                    .max(name.chars().count())
             })
             .collect();
         let mut text = String::new();

@@ -74,6 +74,21 @@ impl World {
         self.spreads.rule(at, self.ledger.unit(unit)?.to)
     }
 
+    /// A node asks its store to delete a bundle: the time that it was there counts, but at the node that it was for.
+    pub(crate) fn count_store_time(&mut self, at: MachineIndex, key: BundleKey) {
+        let Some(fact) = self.kept.fact(at, key) else {
+            return;
+        };
+        let (since, is_part) = (fact.since, fact.part.is_some());
+        let Some((_, unit)) = self.carried(fact.name) else {
+            return;
+        };
+        let is_there = self.numbers.get(at.at()) == Some(&unit.to);
+        if !is_there && !is_part {
+            self.store_times.add(self.now.since(since));
+        }
+    }
+
     /// A node asks its store to delete a bundle of which routers make copies: somebody has said that it may.
     pub(crate) fn judge_dropping(&mut self, at: MachineIndex, key: BundleKey) {
         let Some(fact) = self.kept.fact(at, key).cloned() else {

@@ -47,6 +47,7 @@ pub mod sample;
 mod sparse;
 mod sparse_store;
 mod storage;
+pub mod store_times;
 mod stride;
 pub mod trace;
 mod transmitter;

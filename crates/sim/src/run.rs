@@ -13,6 +13,7 @@ use crate::ledger::UnitName;
 use crate::machine::Machine;
 use crate::network::NetworkError;
 use crate::sample::Sample;
+use crate::store_times::StoreTimes;
 use crate::trace::Step;
 use crate::world::{Counts, World};
 
@@ -82,6 +83,8 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// Its course, at even intervals.
     pub samples: Vec<Sample>,
+    /// The times that bundles spent in stores.
+    pub store_times: StoreTimes,
     /// Every payload, in the order of the scenario's traffic.
     pub payloads: Vec<Fate>,
     /// The use of links.
@@ -349,6 +352,7 @@ impl Run {
             violations: world.accused,
             findings: findings.collect(),
             samples: world.samples().to_vec(),
+            store_times: world.store_times().clone(),
             payloads,
             links: links.collect(),
             nodes: world.machines().iter().map(NodeUse::of).collect(),

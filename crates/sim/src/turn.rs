@@ -252,6 +252,7 @@ impl World {
         if let StoreCommand::Delete { key, .. } = command {
             self.judge_letting_go(at, key);
             self.judge_dropping(at, key);
+            self.count_store_time(at, key);
         }
         let lost = match command {
             StoreCommand::Commit { .. }

@@ -31,6 +31,7 @@ use crate::queue::{Life, MachineIndex, Occurrent, Queue};
 use crate::radios::Radios;
 use crate::sample::Sample;
 use crate::storage::Storage;
+use crate::store_times::StoreTimes;
 use crate::trace::{Step, Trace, What};
 
 /// Things that may happen at one instant: beyond it a node is turning in circles.
@@ -92,6 +93,7 @@ pub struct World {
     /// The number of violations in all.
     pub(crate) accused: u64,
     pub(crate) samples: Vec<Sample>,
+    pub(crate) store_times: StoreTimes,
     pub(crate) counts: Counts,
     pub(crate) chance: Chance,
     clock_error: ClockError,
@@ -285,6 +287,7 @@ impl World {
             violations: Vec::new(),
             accused: 0,
             samples: Vec::new(),
+            store_times: StoreTimes::default(),
             counts: Counts::default(),
             sample_every: (scenario.stop.at / SAMPLES).max(Duration::from_nanos(1)),
             events: 0,
@@ -523,6 +526,12 @@ impl World {
     #[must_use]
     pub fn samples(&self) -> &[Sample] {
         &self.samples
+    }
+
+    /// The times that bundles spent in stores.
+    #[must_use]
+    pub const fn store_times(&self) -> &StoreTimes {
+        &self.store_times
     }
 
     /// Counts of connections, contacts, flushes, bundles and faults.

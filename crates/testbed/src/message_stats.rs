@@ -1,5 +1,7 @@
 //! The fate of the bundles of a run in virtual time, by the names of The ONE's message statistics.
 
+use std::time::Duration;
+
 use dhow_sim::run::Outcome;
 
 use crate::number::float;
@@ -36,6 +38,8 @@ pub fn figures(outcome: &Outcome) -> Vec<Figure> {
         ("latency_med", median(delays.as_ref()), "s"),
         ("hopcount_avg", hops.as_ref().map(|it| it.mean), ""),
         ("hopcount_med", median(hops.as_ref()), ""),
+        ("buffertime_avg", seconds(outcome.store_times.mean()), "s"),
+        ("buffertime_med", seconds(outcome.store_times.median()), "s"),
         ("occupancy", occupancy(outcome), "share"),
     ];
     let rows = rows.into_iter().filter_map(|(name, value, unit)| {
@@ -49,6 +53,10 @@ pub fn figures(outcome: &Outcome) -> Vec<Figure> {
         })
     });
     rows.collect()
+}
+
+fn seconds(time: Option<Duration>) -> Option<f64> {
+    time.map(|time| time.as_secs_f64())
 }
 
 fn quotient(part: u64, whole: u64) -> Option<f64> {
@@ -76,7 +84,7 @@ mod tests {
     fn a_bundle_over_two_links_has_two_hops_and_is_relayed_once_more_than_it_is_delivered() {
         let text = "[[node]]\nname = \"a\"\nquota = \"100kB\"\n[[node]]\nname = \"b\"\nquota = \"100kB\"\n[[node]]\nname = \"c\"\nquota = \"100kB\"\n\
             [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"8Mbit\"\ndelay = \"1s\"\n[[link]]\nbetween = [\"b\", \"c\"]\nrate = \"8Mbit\"\ndelay = \"1s\"\n\
-            [[traffic]]\nfrom = \"a\"\nto = \"c\"\nsize = 1000\ncount = 3\nevery = \"1s\"\n[stop]\nat = \"30s\"\n";
+            [[traffic]]\nfrom = \"a\"\nto = \"c\"\nsize = 1000\ncount = 3\nstart = \"20s\"\nevery = \"1s\"\n[stop]\nat = \"60s\"\n";
         let scenario = Scenario::parse(Path::new("s.toml"), text).expect("a scenario");
         let mut run = Run::new(&scenario, 1).expect("a network");
         while run.advance(1_000) {}
@@ -91,5 +99,10 @@ mod tests {
         assert_eq!((value("hopcount_avg"), value("hopcount_med")), (2.0, 2.0));
         assert!(value("latency_avg") >= 2.0 && value("latency_med") >= 2.0);
         assert!(value("occupancy") < 0.1);
+        // All are connected by then: each bundle is at two nodes until the next one has acknowledged it, 2 s later.
+        for name in ["buffertime_avg", "buffertime_med"] {
+            let it = value(name);
+            assert!((1.9..2.2).contains(&it), "{name} {it}");
+        }
     }
 }

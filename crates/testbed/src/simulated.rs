@@ -15,7 +15,7 @@ use crate::number::float;
 use crate::place::{Made, makes};
 use crate::report::measured;
 use crate::results::{
-    Backend, Capacity, Conditions, Contact, Limited, LinkSample, Payload, Point, Results,
+    Backend, Capacity, Conditions, Contact, Figure, Limited, LinkSample, Payload, Point, Results,
     ResultsError, Run, Status,
 };
 use crate::run::{Contacts, timestamp};
@@ -35,18 +35,36 @@ pub fn name(planned: &PlannedRun) -> String {
     format!("sim-{:04}", planned.number)
 }
 
-/// Runs a scenario in virtual time and leaves what came of it in its directory; `goes_on` is asked now and then, and may look how far it is.
+/// A run in virtual time that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// When it began, by the clock of this machine.
+    started: String,
+    /// The time that it took here.
+    pub wall: Duration,
+}
+
+impl Ended {
+    /// What became of its bundles, by the names of The ONE's message statistics.
+    #[must_use]
+    pub fn figures(&self) -> Vec<Figure> {
+        message_stats::figures(&self.outcome)
+    }
+}
+
+/// Runs a scenario in virtual time; `goes_on` is asked now and then, and may look how far it is.
 ///
 /// # Errors
-/// When traffic has no way, or results cannot be written.
+/// When traffic has no way.
 pub fn run(
     scenario: &Scenario,
-    planned: &PlannedRun,
-    results: &Results,
+    seed: u64,
     goes_on: &mut dyn FnMut(&Simulation) -> bool,
-) -> Result<Run, SimulatedError> {
+) -> Result<Ended, NetworkError> {
     let (begun, started) = (Instant::now(), timestamp());
-    let mut simulation = Simulation::new(scenario, planned.seed)?;
+    let mut simulation = Simulation::new(scenario, seed)?;
     let (mut wanted, mut stride) = (true, Stride::new(EVENTS_AT_ONCE));
     let mut looked = Instant::now();
     while wanted && simulation.advance(stride.events()) {
@@ -54,14 +72,31 @@ pub fn run(
         looked = Instant::now();
         wanted = goes_on(&simulation);
     }
-    let outcome = simulation.finish();
+    Ok(Ended {
+        outcome: simulation.finish(),
+        started,
+        wall: begun.elapsed(),
+    })
+}
+
+/// Leaves what came of a run in its directory.
+///
+/// # Errors
+/// When results cannot be written.
+pub fn keep(
+    ended: &Ended,
+    scenario: &Scenario,
+    planned: &PlannedRun,
+    results: &Results,
+) -> Result<Run, ResultsError> {
+    let outcome = &ended.outcome;
     let name = name(planned);
     results.begin(&name)?;
     results.write_conditions(&name, &conditions(scenario))?;
-    results.write(&name, &payloads(&outcome))?;
+    results.write(&name, &payloads(outcome))?;
     results.write(&name, &contacts(scenario, outcome.progress.time))?;
-    results.write(&name, &links(&outcome))?;
-    results.write(&name, &message_stats::figures(&outcome))?;
+    results.write(&name, &links(outcome))?;
+    results.write(&name, &message_stats::figures(outcome))?;
     results.write(&name, &capacities(scenario, Backend::Sim))?;
     let run = Run {
         run: name,
@@ -75,17 +110,17 @@ pub fn run(
             None => Status::of_refused(outcome.refused, outcome.progress.sent, scenario.stop)
                 .unwrap_or(Status::Done),
         },
-        started,
+        started: ended.started.clone(),
         duration_s: outcome.progress.time.as_secs_f64(),
         trace_hash: Some(format!("{:016x}", outcome.trace_hash)),
-        wall_s: begun.elapsed().as_secs_f64(),
+        wall_s: ended.wall.as_secs_f64(),
         sent: outcome.progress.sent,
         accepted: outcome.accepted,
         refused: outcome.refused,
         delivered: outcome.progress.delivered,
         wrong: 0,
         expired: outcome.expired,
-        delivered_octets: delivered_octets(&outcome),
+        delivered_octets: delivered_octets(outcome),
         samples: 0,
         samples_lost: 0,
         ..Run::default()
@@ -93,17 +128,6 @@ pub fn run(
     let run = measured(run, results, scenario)?;
     results.seal(&run)?;
     Ok(run)
-}
-
-/// Why a run in virtual time leaves nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum SimulatedError {
-    /// Traffic has no way.
-    #[error(transparent)]
-    Network(#[from] NetworkError),
-    /// Results cannot be written.
-    #[error(transparent)]
-    Results(#[from] ResultsError),
 }
 
 /// Of all conditions of a run virtual time has this one.

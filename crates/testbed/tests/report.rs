@@ -68,7 +68,8 @@ fn study_with(place: &Path, settings: &[&str]) -> (Results, Question) {
         let scenario = plan.scenario(planned).unwrap();
         let keys = &scenario.report;
         question = Some(Question::read(&scenario.name, keys, place).unwrap());
-        let run = simulated::run(&scenario, planned, &results, &mut |_| true).unwrap();
+        let ended = simulated::run(&scenario, planned.seed, &mut |_| true).unwrap();
+        let run = simulated::keep(&ended, &scenario, planned, &results).unwrap();
         assert_eq!(run.status, Status::Done);
     }
     (results, question.unwrap())
@@ -516,7 +517,8 @@ fn a_refused_payload_fails_a_run_in_virtual_time_as_on_sockets() {
         let results = Results::create(&place.path().join("out")).unwrap();
         let planned = &plan.runs[0];
         let scenario = plan.scenario(planned).unwrap();
-        let run = simulated::run(&scenario, planned, &results, &mut |_| true).unwrap();
+        let ended = simulated::run(&scenario, planned.seed, &mut |_| true).unwrap();
+        let run = simulated::keep(&ended, &scenario, planned, &results).unwrap();
         assert!(run.refused > 0);
         let words = "payloads were refused";
         assert_eq!(run.status.to_string().contains(words), fails, "{run:?}");

@@ -73,7 +73,7 @@ impl Listing {
         output::text(&table.render(0))
     }
 
-    fn table(&self, list: &Value) -> Table {
+    fn table(&self, list: &Value) -> Table<'static> {
         let entries = list.as_array().map_or(&[][..], Vec::as_slice);
         let shown: Vec<&Column> = self
             .columns

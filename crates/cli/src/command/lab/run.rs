@@ -22,6 +22,7 @@ use super::watch::{How, Watch};
 use super::{check, failure};
 use crate::arguments::Common;
 use crate::build::BUILD;
+use crate::command::sim::memory;
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::output::{self, Form};
@@ -150,7 +151,7 @@ impl Run {
                 Study::leave_out(&path, &mut plan)?;
             }
             if self.backends.contains(&Place::Sim) {
-                Study::check_simulated(&plan)?;
+                Study::check_simulated(&plan, memory::limit())?;
             }
             let commands = match self.backends.contains(&Place::Netns) {
                 true => Some(Study::check(&plan, self.packets(), self.profiling())?),
@@ -338,9 +339,10 @@ impl Run {
         common: &Common,
     ) -> Result<u64, Failure> {
         let simulations = Simulations {
-            study,
+            work: study,
             left,
             jobs: self.jobs,
+            memory_limit: memory::limit(),
             in_lines: self.progress,
             page,
         };
@@ -348,9 +350,9 @@ impl Run {
         simulations.run(|ran| {
             failed += u64::from(matches!(ran.status, Status::Failed(_)));
             if let Some(page) = page {
-                page.ran(ran);
+                page.ran(&ran);
             }
-            tell(study, ran, common)
+            tell(study, &ran, common)
         })?;
         Ok(failed)
     }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use dhow_scenario::Scenario;
 use dhow_scenario::plan::PlannedRun;
-use dhow_testbed::results::{Point, Run as Ran};
+use dhow_sim::Run as Simulation;
+use dhow_testbed::results::Point;
 use dhow_testbed::simulated::name;
 
 use super::page::Page;
-use super::study::Study;
 use crate::command::sim::seeds::{Post, Runner, Seeds, Standing};
 use crate::command::sim::{count, memory};
 use crate::failure::Failure;
@@ -27,23 +28,50 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 /// Parts of each run that a bar tells apart.
 const PARTS: u64 = 1000;
 
+/// A study whose runs are done in virtual time.
+pub trait Work: Sync {
+    /// What comes of a run.
+    type Ran: Send;
+
+    /// Its name.
+    fn name(&self) -> String;
+
+    /// The scenario of a run.
+    fn scenario(&self, run: &PlannedRun) -> Result<Scenario, Failure>;
+
+    /// Does a run for as long as it goes on.
+    fn simulate(
+        &self,
+        scenario: &Scenario,
+        run: &PlannedRun,
+        goes_on: &mut dyn FnMut(&Simulation) -> bool,
+    ) -> Result<Self::Ran, Failure>;
+
+    /// Whether no run after one of which this came is wanted.
+    fn is_last(&self, _: &Self::Ran) -> bool {
+        false
+    }
+}
+
 /// Runs in virtual time that are to be done.
-pub struct Simulations<'a> {
+pub struct Simulations<'a, W> {
     /// The study.
-    pub study: &'a Study,
+    pub work: &'a W,
     /// The runs.
     pub left: &'a [PlannedRun],
     /// Runs at once; nothing for as many as there are cores and as memory is expected to hold.
     pub jobs: Option<u64>,
+    /// Octets that all runs under way may take.
+    pub memory_limit: u64,
     /// A line a second on stderr, also where nobody watches.
     pub in_lines: bool,
     /// The page on which they are shown.
     pub page: Option<&'a Page>,
 }
 
-impl Simulations<'_> {
+impl<W: Work> Simulations<'_, W> {
     /// Runs them; `tell` is given what came of each, in order.
-    pub fn run(&self, mut tell: impl FnMut(&Ran) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub fn run(&self, mut tell: impl FnMut(W::Ran) -> Result<(), Failure>) -> Result<(), Failure> {
         let runs = Runs {
             simulations: self,
             ends: Mutex::default(),
@@ -62,7 +90,7 @@ impl Simulations<'_> {
                     page.under_way(standing, &|number| runs.named(number));
                 }
             },
-            |ran| watch.bar.hide(|| tell(&ran)),
+            |ran| watch.bar.hide(|| tell(ran)),
         );
         watch.bar.finish();
         ran
@@ -71,20 +99,20 @@ impl Simulations<'_> {
     fn jobs(&self) -> Result<u64, Failure> {
         // The runs of a study are about as large.
         match self.left.first() {
-            Some(first) => memory::jobs(self.jobs, &self.study.scenario(first)?, memory::limit()),
+            Some(first) => memory::jobs(self.jobs, &self.work.scenario(first)?, self.memory_limit),
             None => Ok(1),
         }
     }
 }
 
 /// Runs one after the other on each thread.
-struct Runs<'a> {
-    simulations: &'a Simulations<'a>,
+struct Runs<'a, W> {
+    simulations: &'a Simulations<'a, W>,
     /// When each that was begun ends at the latest.
     ends: Mutex<BTreeMap<u64, Duration>>,
 }
 
-impl Runs<'_> {
+impl<W> Runs<'_, W> {
     /// The name of a run that was begun, its settings, and when it ends at the latest.
     fn named(&self, number: u64) -> Option<(String, String, Duration)> {
         let at = usize::try_from(number).ok()?;
@@ -95,18 +123,18 @@ impl Runs<'_> {
     }
 }
 
-impl Runner for Runs<'_> {
-    type Ran = Ran;
+impl<W: Work> Runner for Runs<'_, W> {
+    type Ran = W::Ran;
 
-    fn run(&self, number: u64, post: &Post<'_, Ran>) -> Result<Ran, Failure> {
-        let Simulations { study, left, .. } = self.simulations;
+    fn run(&self, number: u64, post: &Post<'_, W::Ran>) -> Result<W::Ran, Failure> {
+        let Simulations { work, left, .. } = self.simulations;
         let planned = usize::try_from(number).ok().and_then(|at| left.get(at));
         let planned = planned.ok_or_else(|| Failure::refused("there is no such run"))?;
-        let scenario = study.scenario(planned)?;
+        let scenario = work.scenario(planned)?;
         let ends = self.ends.lock();
         (ends.unwrap_or_else(PoisonError::into_inner)).insert(number, scenario.stop.at);
         let (name, set) = (name(planned), Point(planned.point.clone()).to_string());
-        study.simulate(&scenario, planned, &mut |simulation| {
+        work.simulate(&scenario, planned, &mut |simulation| {
             if let Some(page) = self.simulations.page {
                 page.look_into(&name, &set, &scenario, simulation);
             }
@@ -114,8 +142,8 @@ impl Runner for Runs<'_> {
         })
     }
 
-    fn is_last(&self, _: &Ran) -> bool {
-        false
+    fn is_last(&self, ran: &W::Ran) -> bool {
+        self.simulations.work.is_last(ran)
     }
 
     fn is_stopped(&self) -> bool {
@@ -124,18 +152,18 @@ impl Runner for Runs<'_> {
 }
 
 /// Tells how far they are.
-struct Watch<'a> {
-    runs: &'a Runs<'a>,
+struct Watch<'a, W> {
+    runs: &'a Runs<'a, W>,
     bar: Progress,
     told: std::cell::Cell<Instant>,
 }
 
-impl<'a> Watch<'a> {
-    fn of(runs: &'a Runs<'a>) -> Self {
+impl<'a, W: Work> Watch<'a, W> {
+    fn of(runs: &'a Runs<'a, W>) -> Self {
         let total = count(runs.simulations.left.len()).saturating_mul(PARTS);
         Self {
             runs,
-            bar: Progress::stretch(total, runs.simulations.study.name().to_owned()),
+            bar: Progress::stretch(total, runs.simulations.work.name()),
             told: std::cell::Cell::new(Instant::now()),
         }
     }
@@ -155,7 +183,7 @@ impl<'a> Watch<'a> {
             self.told.set(Instant::now());
             output::talk(&format!(
                 "{}: {}",
-                self.runs.simulations.study.name(),
+                self.runs.simulations.work.name(),
                 words()
             ));
         }

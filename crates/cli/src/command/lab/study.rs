@@ -10,15 +10,16 @@ use clap::Args;
 use dhow_daemon::config::FileError;
 use dhow_scenario::Scenario;
 use dhow_scenario::plan::{Extent, LeftOut, Plan, PlannedRun};
-use dhow_sim::Run as Simulation;
+use dhow_sim::{NetworkError, Run as Simulation};
 use dhow_testbed::place::needs::{absence, is_there};
 use dhow_testbed::report::{Named, Question, ReportError, Study as Shown, page};
 use dhow_testbed::results::{Backend, Point, Results, ResultsError, Run, Status};
 use dhow_testbed::run::{Packets, Profiling, described, equipped, possible, programs, timestamp};
-use dhow_testbed::simulated;
+use dhow_testbed::simulated::{self, Ended};
 use serde_json::{Map, Value, json};
 
 use super::check;
+use super::simulations::Work;
 use crate::build::COMMIT;
 use crate::command::sim::memory;
 use crate::digest::Sha256;
@@ -119,17 +120,11 @@ impl Study {
     }
 
     /// Says what of a plan cannot be done in virtual time, before anything is.
-    pub fn check_simulated(plan: &Plan) -> Result<(), Failure> {
+    pub fn check_simulated(plan: &Plan, memory_limit: u64) -> Result<(), Failure> {
         for run in combinations(plan) {
             let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
-            simulated::possible(&scenario).map_err(|error| {
-                let failure = Failure::usage(format!("cannot run the scenario: {error}"));
-                match error.hint() {
-                    Some(hint) => failure.with_hint(hint),
-                    None => failure,
-                }
-            })?;
-            memory::check(&scenario, memory::limit())?;
+            simulated::possible(&scenario).map_err(|error| impossible(&error))?;
+            memory::check(&scenario, memory_limit)?;
         }
         Ok(())
     }
@@ -244,6 +239,17 @@ impl Study {
         self.plan.runs.len()
     }
 
+    /// Leaves what came of a run in virtual time in its directory.
+    pub fn keep(
+        &self,
+        ended: &Ended,
+        scenario: &Scenario,
+        run: &PlannedRun,
+    ) -> Result<Run, Failure> {
+        let kept = simulated::keep(ended, scenario, run, &self.results);
+        kept.map_err(|error| unkept(&error))
+    }
+
     /// The scenario of a run.
     pub fn scenario(&self, run: &PlannedRun) -> Result<Scenario, Failure> {
         self.plan.scenario(run).map_err(|error| wrong(&error))
@@ -297,16 +303,36 @@ impl Study {
             Failure::usage(what).with_hint("'paper' of [report] names a file beside the scenario")
         })
     }
+}
 
-    /// A run in virtual time.
-    pub fn simulate(
+impl Work for Study {
+    type Ran = Run;
+
+    fn name(&self) -> String {
+        Self::name(self)
+    }
+
+    fn scenario(&self, run: &PlannedRun) -> Result<Scenario, Failure> {
+        Self::scenario(self, run)
+    }
+
+    fn simulate(
         &self,
         scenario: &Scenario,
         run: &PlannedRun,
         goes_on: &mut dyn FnMut(&Simulation) -> bool,
     ) -> Result<Run, Failure> {
-        simulated::run(scenario, run, &self.results, goes_on)
-            .map_err(|error| Failure::usage(format!("cannot run the scenario: {error}")))
+        let ended = simulated::run(scenario, run.seed, goes_on).map_err(|it| impossible(&it))?;
+        self.keep(&ended, scenario, run)
+    }
+}
+
+/// A scenario that virtual time cannot run.
+pub fn impossible(error: &NetworkError) -> Failure {
+    let failure = Failure::usage(format!("cannot run the scenario: {error}"));
+    match error.hint() {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
     }
 }
 

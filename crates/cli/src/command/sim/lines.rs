@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use dhow_daemon::machine::peak_octets;
+use dhow_scenario::plan::PlannedRun;
 use dhow_sim::Outcome;
 use dhow_sim::report::Summary;
-use serde_json::{Value, json};
+use dhow_testbed::results::Figure;
+use serde_json::{Map, Value, json};
 
 use super::findings;
 use crate::quantity;
@@ -52,6 +54,8 @@ pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
         "delay_median_s": delay(50),
         "delay_p95_s": delay(95),
         "delay_max_s": delay(100),
+        "buffertime_avg_s": outcome.store_times.mean().map(|it| it.as_secs_f64()),
+        "buffertime_med_s": outcome.store_times.median().map(|it| it.as_secs_f64()),
         "crashes": outcome.counts.crashes,
         "stalls": outcome.counts.stalls,
         "rotted": outcome.counts.rotted,
@@ -62,6 +66,28 @@ pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
         "reports": outcome.reports,
         "duplicates": outcome.counts.duplicates,
     })
+}
+
+/// Adds to a run's line which run of a study it is, what was set for it, and its figures by the names of The ONE's message statistics.
+pub fn add_point(line: &mut Value, planned: &PlannedRun, figures: &[Figure]) {
+    let set = planned.point.iter();
+    let set: Map<String, Value> = set.map(|(key, it)| (key.clone(), json!(it))).collect();
+    let figures = figures.iter();
+    let figures: Map<String, Value> = figures
+        .map(|it| (it.name.clone(), json!(it.value)))
+        .collect();
+    if let Some(line) = line.as_object_mut() {
+        line.insert("run".to_owned(), json!(planned.number));
+        line.insert("repeat".to_owned(), json!(planned.repeat));
+        line.insert("set".to_owned(), set.into());
+        line.insert("figures".to_owned(), figures.into());
+    }
+}
+
+/// What was set for a run of a study, before its line for people.
+pub fn point(planned: &PlannedRun) -> String {
+    let set = planned.point.iter();
+    set.map(|(key, value)| format!("{key}={value}  ")).collect()
 }
 
 /// The quotient of two counts; nothing where the second is none.

@@ -11,6 +11,7 @@ mod report;
 pub mod run;
 pub mod schema;
 pub mod seeds;
+mod study;
 mod trace;
 mod watch;
 mod written;

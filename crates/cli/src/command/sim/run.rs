@@ -12,10 +12,11 @@ use dhow_sim::{Outcome, Run as Simulation, Stride};
 use super::capture::CaptureFile;
 use super::report::Report;
 use super::seeds::{Post, Runner, Seeds};
+use super::study::Study;
 use super::watch::Watch;
 use super::{findings, lines, memory, trace};
 use crate::arguments::{Common, parse_duration, parse_number, parse_size};
-use crate::command::lab::study::{check_question, wrong};
+use crate::command::lab::study::{check_question, impossible, wrong};
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::output::{self, Form};
@@ -36,6 +37,7 @@ The same scenario and seed do the same, on every machine: trace_hash says whethe
 Examples:
   dhow sim run labs/village-bus.toml --seeds 200
   dhow sim run labs/village-bus.toml --seed 7 --out village
+  dhow sim run labs/encounters/town.toml --study --repeats 5
   dhow sim run labs/village-bus.toml --set traffic.size=2kB --set link.bus-town.rate=1Mbit";
 
 /// Run a scenario's network in virtual time, and watch that nothing is lost, altered or delivered twice
@@ -46,19 +48,28 @@ Examples:
 pub struct Run {
     /// The scenario
     #[arg(value_name = "SCENARIO")]
-    scenario: PathBuf,
+    pub(super) scenario: PathBuf,
     /// The seed [default: the scenario's, or 1]
     #[arg(long, value_name = "NUMBER", value_parser = parse_number)]
     seed: Option<u64>,
     /// Number of seeds, from that of --seed on
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// Number of seeds that run at once [default: as many as there are cores, or as memory is expected to hold]
+    /// Run the whole study: each combination of the scenario's variants and of what its [sweep] has, as often as its [runs] says, and print a table of means over seeds
+    #[arg(long, conflicts_with_all = ["seeds", "pcap", "trace"])]
+    study: bool,
+    /// The study with so many runs of each combination, each with the next seed
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["seeds", "pcap", "trace"])]
+    repeats: Option<u32>,
+    /// The study with what the scenario's [full] says
+    #[arg(long, conflicts_with_all = ["seeds", "pcap", "trace"])]
+    pub(super) full: bool,
+    /// Number of runs at once [default: as many as there are cores, or as memory is expected to hold]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
-    jobs: Option<u64>,
-    /// Go on with the other seeds after a violation
+    pub(super) jobs: Option<u64>,
+    /// Go on with the other runs after a violation
     #[arg(long)]
-    keep_going: bool,
+    pub(super) keep_going: bool,
     /// Set a value of the scenario: in every section of that kind (traffic.size=2kB), or in one, by its name or its position from 0 (link.NAME.rate=1Mbit, traffic.0.count=5); may be given several times
     #[arg(long = "set", value_name = "PATH=VALUE")]
     settings: Vec<String>,
@@ -70,10 +81,10 @@ pub struct Run {
     memory: Option<u64>,
     /// Report progress on stderr, a line a second, also where that is not a terminal
     #[arg(long)]
-    progress: bool,
-    /// Write report.html and tables as CSV into a directory
+    pub(super) progress: bool,
+    /// Write report.html and tables as CSV into a directory; of a study those of `dhow lab run`
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
     /// Write what passes over the links into a file that Wireshark opens (pcapng); with one seed
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
@@ -91,6 +102,9 @@ pub struct Run {
 impl Run {
     /// Runs all seeds.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
+        if self.study || self.full || self.repeats.is_some() {
+            return Study::run(self, common);
+        }
         if self.pcap.is_some() && self.seeds > 1 {
             let what = format!("cannot capture {} seeds in one file", self.seeds);
             return Err(Failure::usage(what).with_hint("--pcap goes with one seed: --seed NUMBER"));
@@ -173,7 +187,7 @@ impl Run {
         memory::jobs(asked, scenario, self.memory_limit())
     }
 
-    fn memory_limit(&self) -> u64 {
+    pub(super) fn memory_limit(&self) -> u64 {
         self.memory.unwrap_or_else(memory::limit)
     }
 
@@ -186,14 +200,10 @@ impl Run {
         if seed.is_none() {
             scenario.notes.iter().for_each(|text| output::note(text));
         }
-        if let Some(until) = self.until {
-            if scenario.stop.expects_all && until < scenario.stop.at {
-                scenario.stop.expects_all = false;
-                if seed.is_none() {
-                    output::note("--until ends the run early, so expects_all is not checked");
-                }
-            }
-            scenario.stop.at = until;
+        let expects_all = scenario.stop.expects_all;
+        self.shorten(&mut scenario);
+        if expects_all && !scenario.stop.expects_all && seed.is_none() {
+            output::note("--until ends the run early, so expects_all is not checked");
         }
         memory::check(&scenario, self.memory_limit()).map_err(|failure| {
             let hint =
@@ -201,6 +211,23 @@ impl Run {
             failure.with_hint(hint)
         })?;
         Ok(scenario)
+    }
+
+    /// Ends a scenario where --until says.
+    pub(super) fn shorten(&self, scenario: &mut Scenario) {
+        if let Some(until) = self.until {
+            scenario.stop.expects_all &= until >= scenario.stop.at;
+            scenario.stop.at = until;
+        }
+    }
+
+    /// All that is set over the scenario of a study.
+    pub(super) fn study_settings(&self) -> Vec<String> {
+        let mut settings = self.settings.clone();
+        settings.extend(self.seed.map(|seed| format!("seed={seed}")));
+        let repeats = self.repeats;
+        settings.extend(repeats.map(|repeats| format!("runs.repeats={repeats}")));
+        settings
     }
 
     /// Says what is wrong with what is swept or shown of many runs, though one is run here.
@@ -215,9 +242,8 @@ impl Run {
         let swept: Vec<&str> = swept.iter().map(String::as_str).collect();
         if !swept.is_empty() {
             output::note(&format!(
-                "this runs the file as it is, without its {}; `dhow lab run {} --backend sim --out DIR` runs all of it",
+                "this runs the file as it is, without its {}; --study runs all of it",
                 swept.join(" and "),
-                self.scenario.display()
             ));
         }
         check_question(&self.scenario, scenario, &swept).map(|_| ())
@@ -225,8 +251,13 @@ impl Run {
 
     /// The command, as far as it says what is run.
     fn command(&self) -> String {
+        self.command_of(&self.settings)
+    }
+
+    /// The command that runs the scenario with these settings.
+    pub(super) fn command_of(&self, settings: &[String]) -> String {
         let mut command = format!("dhow sim run {}", self.scenario.display());
-        for setting in &self.settings {
+        for setting in settings {
             let _ = write!(command, " --set '{setting}'");
         }
         if let Some(until) = self.until {
@@ -269,13 +300,7 @@ impl Runner for Runs<'_> {
             scenario = &own;
         }
         let started = Instant::now();
-        let mut run = Simulation::new(scenario, seed).map_err(|error| {
-            let failure = Failure::usage(format!("cannot run the scenario: {error}"));
-            match error.hint() {
-                Some(hint) => failure.with_hint(hint),
-                None => failure,
-            }
-        })?;
+        let mut run = Simulation::new(scenario, seed).map_err(|error| impossible(&error))?;
         let mut file = None;
         if let Some(path) = &self.command.pcap {
             run.capture(scenario, self.command.pcap_octets);
