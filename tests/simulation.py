@@ -246,23 +246,27 @@ class Simulation(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stderr)
 
     def test_a_study_that_is_interrupted_says_what_there_is(self) -> None:
-        process = subprocess.Popen(
-            [str(dhow("debug")), "sim", "run", "labs/mixed.toml", "--repeats", "100000", "--until", "5s", "--progress"],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        try:
-            first = process.stdout.readline()
-            process.send_signal(signal.SIGINT)
-            stdout, stderr = process.communicate(timeout=PATIENCE_S)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        self.assertEqual(process.returncode, 130, stderr)
-        self.assertIn("seed 1 ", first)
-        whole = 1 + sum(line.startswith("seed ") and "(interrupted)" not in line for line in stdout.splitlines())
-        row = stdout.splitlines()[-1].split()
-        self.assertEqual(row[0], f"{whole:,}", stdout)
-        self.assertIn(f"interrupted: {whole:,} of 100,000 runs went to their end", stderr)
+        with (self.directory / "stderr").open("w+") as stderr:
+            process = subprocess.Popen(
+                [str(dhow("debug")), "sim", "run", "labs/mixed.toml", "--repeats", "100000", "--until", "5s"],
+                cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr, text=True)
+            try:
+                lines = [process.stdout.readline()]
+                process.send_signal(signal.SIGINT)
+                lines += process.stdout.readlines()
+                process.wait(timeout=PATIENCE_S)
+            finally:
+                process.stdout.close()
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+            stderr.seek(0)
+            said = stderr.read()
+        self.assertEqual(process.returncode, 130, said)
+        whole = sum(line.startswith("seed ") and "(interrupted)" not in line for line in lines)
+        self.assertGreater(whole, 0)
+        self.assertEqual(lines[-1].split()[0], f"{whole:,}", lines)
+        self.assertIn(f"interrupted: {whole:,} of 100,000 runs went to their end", said)
 
     def capture(self, *words: str, ltp: bool = False) -> tuple[Dissection, dict]:
         """What a run leaves for the judge, and what it says of itself."""
