@@ -30,7 +30,7 @@ const RUNS: usize = GAPS / 2;
 /// octets may take, within bounds.
 const STEP_SHARE: u64 = 256;
 const STEP_LEAST: u64 = 64 << 10;
-const STEP_MOST: u64 = 1 << 20;
+const STEP_MOST: u64 = 256 << 10;
 
 /// Octets that follow each other and lie in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
