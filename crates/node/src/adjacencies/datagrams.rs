@@ -46,6 +46,21 @@ const fn engine_room(left_octets: u64) -> u64 {
     left_octets / 4 * 3
 }
 
+/// An engine takes octets behind gaps for as much room as it was told of last, and one that closes makes more of it. So it is told again after
+/// each of so many parts of the room, which is less than what it leaves.
+const PARTS: u64 = 16;
+
+/// Datagrams until there are so many octets, at least one.
+fn part(datagrams: &[Bytes], octets: u64) -> usize {
+    let mut sum = 0_u64;
+    let mut is_within = |it: &&Bytes| {
+        sum = sum.saturating_add(length(it.len()));
+        sum <= octets
+    };
+    let within = datagrams.iter().take_while(|it| is_within(it)).count();
+    within.max(1)
+}
+
 /// The machine of a layer over datagrams.
 enum Machine {
     /// UDPCL: a transfer is a bundle.
@@ -200,13 +215,18 @@ impl Datagrams {
     /// Datagrams came; `room_octets` may wait here in all.
     pub(crate) fn handle_datagrams(&mut self, now: Now, datagrams: &[Bytes], room_octets: u64) {
         self.room_octets = room_octets;
-        if let Machine::Ltp(engine, _) = &mut self.machine {
-            engine.set_room(engine_room(room_octets).saturating_add(self.stored_octets));
-        }
         self.counts.received += length(datagrams.len());
         self.counts.received_octets += datagrams.iter().map(|it| length(it.len())).sum::<u64>();
-        self.machine.link_mut().handle_datagrams(now, datagrams);
-        self.translate_all(now);
+        let mut rest = datagrams;
+        while !rest.is_empty() {
+            let (part, behind) = rest.split_at(part(rest, room_octets / PARTS));
+            if let Machine::Ltp(engine, _) = &mut self.machine {
+                engine.set_room(engine_room(room_octets).saturating_add(self.stored_octets));
+            }
+            self.machine.link_mut().handle_datagrams(now, part);
+            self.translate_all(now);
+            rest = behind;
+        }
     }
 
     pub(crate) fn handle_left(&mut self, now: Now, datagrams: u64) {
