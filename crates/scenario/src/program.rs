@@ -32,7 +32,7 @@ pub struct Program {
     pub ready: Option<String>,
     /// The position of the program with which its time begins; its own where absent.
     pub since: Option<usize>,
-    /// What it means for the run when it fails.
+    /// The meaning of its failure for the run.
     pub failure: Failure,
     /// Variables of its environment; names in braces are not yet addresses.
     pub environment: Vec<(String, String)>,
@@ -40,7 +40,7 @@ pub struct Program {
     pub output: Output,
 }
 
-/// What it means for a run when a program fails.
+/// The meaning of a program's failure for a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Failure {
     /// The run has failed.

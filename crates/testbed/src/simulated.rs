@@ -47,7 +47,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// What became of its bundles, by the names of The ONE's message statistics.
+    /// The fate of its bundles, by the names of The ONE's message statistics.
     #[must_use]
     pub fn figures(&self) -> Vec<Figure> {
         message_stats::figures(&self.outcome)

@@ -51,14 +51,13 @@ const fn engine_room(left_octets: u64) -> u64 {
 const PARTS: u64 = 16;
 
 /// Datagrams until there are so many octets, at least one.
-fn part(datagrams: &[Bytes], octets: u64) -> usize {
+fn count_within(datagrams: &[Bytes], octets: u64) -> usize {
     let mut sum = 0_u64;
-    let mut is_within = |it: &&Bytes| {
+    let within = datagrams.iter().take_while(|it| {
         sum = sum.saturating_add(length(it.len()));
         sum <= octets
-    };
-    let within = datagrams.iter().take_while(|it| is_within(it)).count();
-    within.max(1)
+    });
+    within.count().max(1)
 }
 
 /// The machine of a layer over datagrams.
@@ -219,7 +218,7 @@ impl Datagrams {
         self.counts.received_octets += datagrams.iter().map(|it| length(it.len())).sum::<u64>();
         let mut rest = datagrams;
         while !rest.is_empty() {
-            let (part, behind) = rest.split_at(part(rest, room_octets / PARTS));
+            let (part, behind) = rest.split_at(count_within(rest, room_octets / PARTS));
             if let Machine::Ltp(engine, _) = &mut self.machine {
                 engine.set_room(engine_room(room_octets).saturating_add(self.stored_octets));
             }

@@ -1,6 +1,6 @@
 //! Octets of an incoming transfer that came before others which precede them.
 //!
-//! They wait in memory until those have come. Where there are many, long runs of them go to the store at their place
+//! They wait in memory until those have come. Long runs go to the store at their place where there are many
 //! (`node/src/blocks.rs`), and only their lengths and checksums stay here.
 
 use alloc::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub(crate) struct Run {
     pub(crate) crc32c: u32,
 }
 
-/// What came early.
+/// Octets that came early.
 #[derive(Debug)]
 pub(super) enum Early {
     /// It is here.
@@ -76,6 +76,8 @@ pub(super) struct Coming {
     /// Octets that the node has, from the start.
     pub(super) given: u64,
     early: BTreeMap<u64, Early>,
+    /// Early octets, wherever they are.
+    octets: u64,
     memory_octets: u64,
     stored_octets: u64,
     runs: usize,
@@ -91,6 +93,7 @@ impl Coming {
         Self {
             given: 0,
             early: BTreeMap::new(),
+            octets: 0,
             memory_octets: 0,
             stored_octets: 0,
             runs: 0,
@@ -110,8 +113,8 @@ impl Coming {
     }
 
     /// Early octets, wherever they are.
-    pub(super) fn early_octets(&self) -> u64 {
-        self.early.values().map(Early::octets).sum()
+    pub(super) const fn early_octets(&self) -> u64 {
+        self.octets
     }
 
     /// Whether so much has come since the last look that another may find runs for the store.
@@ -124,7 +127,7 @@ impl Coming {
         self.add(at, Early::Piece(octets));
     }
 
-    /// What came early and comes next.
+    /// The early octets that come next.
     pub(super) fn next_early(&mut self) -> Option<Early> {
         let is_there = self.early.contains_key(&self.given);
         let at = match is_there && planted(Mutant::EarlyOctetsBackwards) {
@@ -180,6 +183,7 @@ impl Coming {
     }
 
     fn add(&mut self, at: u64, early: Early) {
+        self.octets = self.octets.saturating_add(early.octets());
         self.memory_octets = self.memory_octets.saturating_add(early.cost());
         if let Early::Run(run) = &early {
             self.stored_octets = self.stored_octets.saturating_add(run.octets);
@@ -190,6 +194,7 @@ impl Coming {
 
     fn take(&mut self, at: u64) -> Option<Early> {
         let early = self.early.remove(&at)?;
+        self.octets = self.octets.saturating_sub(early.octets());
         self.memory_octets = self.memory_octets.saturating_sub(early.cost());
         if let Early::Run(run) = &early {
             self.stored_octets = self.stored_octets.saturating_sub(run.octets);
@@ -261,7 +266,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(coming.given, at);
-            prop_assert_eq!((coming.memory_octets(), coming.stored_octets(), coming.runs), (0, 0, 0));
+            prop_assert_eq!((coming.early_octets(), coming.memory_octets(), coming.stored_octets(), coming.runs), (0, 0, 0, 0));
         }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct OneWay {
     pub(crate) on_sent: OnSent,
 }
 
-/// What a layer says to the node.
+/// A message of a layer to the node.
 pub(crate) enum Told {
     /// As the layer has it.
     Link(LinkEvent),

@@ -31,7 +31,7 @@ pub(super) const PROGRAM: Section = Section {
             Kind::Text,
             Absent::Means("none"),
             "\"server\"",
-            "A program that it waits for, beside 'start': until that one is 'ready', or has ended with exit code 0 where it has no 'ready'. Where that one fails, this one does not begin.",
+            "A program that it waits for, beside 'start': until that one is 'ready', or has ended with exit code 0 where it has no 'ready'. If that one fails, this one does not begin.",
         ),
         key(
             "until",

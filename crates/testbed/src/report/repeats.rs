@@ -14,7 +14,7 @@ pub struct Repeats {
 /// The runs of one point.
 #[derive(Clone, Debug)]
 struct PointRepeats {
-    /// What was set.
+    /// The settings.
     set: Vec<(String, String)>,
     /// Runs of it.
     runs: u64,

@@ -55,7 +55,7 @@ pub(super) struct Task {
     is_ready: bool,
     /// Its failure, where that is what was measured.
     failed: Option<String>,
-    /// What its host has sent since it began, where a time begins with its first packet.
+    /// The packets that its host has sent since it began, where a time begins with its first packet.
     sent: Option<Sent>,
     /// When that packet left.
     first_octet: Option<Duration>,
@@ -70,7 +70,7 @@ enum Gate {
     Never,
 }
 
-/// What others mean for a program.
+/// The state of others, as it matters to a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Others {
     gate: Gate,
@@ -80,7 +80,7 @@ pub(super) struct Others {
     is_timed: bool,
 }
 
-/// What all programs mean for each, in their order.
+/// The state of all programs, as it matters to each, in their order.
 pub(super) fn others(programs: &[Task]) -> Vec<Others> {
     let of = |at: Option<usize>| at.and_then(|at| programs.get(at));
     let each = programs.iter().enumerate().map(|(at, program)| {

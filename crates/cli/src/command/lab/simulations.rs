@@ -30,7 +30,7 @@ const PARTS: u64 = 1000;
 
 /// A study whose runs are done in virtual time.
 pub trait Work: Sync {
-    /// What comes of a run.
+    /// The result of a run.
     type Ran: Send;
 
     /// Its name.

@@ -84,7 +84,7 @@ pub fn add_point(line: &mut Value, planned: &PlannedRun, figures: &[Figure]) {
     }
 }
 
-/// What was set for a run of a study, before its line for people.
+/// The settings of a run of a study, before its line for people.
 pub fn point(planned: &PlannedRun) -> String {
     let set = planned.point.iter();
     set.map(|(key, value)| format!("{key}={value}  ")).collect()

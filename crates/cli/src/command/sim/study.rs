@@ -34,7 +34,7 @@ const FIGURES: [(&str, usize); 5] = [
 pub struct Study<'a> {
     command: &'a Run,
     plan: Plan,
-    /// Where results are kept.
+    /// The directory of results, where they are kept.
     kept: Option<Kept>,
 }
 
@@ -183,7 +183,7 @@ impl Work for Study<'_> {
     }
 }
 
-/// What came of all runs.
+/// The results of all runs, counted.
 #[derive(Default)]
 struct Tally {
     repeats: Repeats,
