@@ -333,6 +333,33 @@ fn octets_behind_gaps_take_no_more_than_their_part_of_the_memory() {
     assert!(!is_kept_behind_a_gap(0, 64 << 20, most + 1).0);
 }
 
+/// The octets that close a gap, and more behind the next gap than memory has room for, come at once: what has no room is lost, and the block is not given up.
+#[test]
+fn a_gap_that_closes_makes_no_room_for_what_comes_with_it() {
+    let mut world = pair(17, LtpPolicy::default(), |_, config| {
+        config.memory_octets = 8 << 20;
+    });
+    world.hostile = false;
+    world.settle();
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    let sent = payload(1, 10 << 20);
+    let segments = block(9, &bundle(1, &sent), 1_300);
+    let (first, second, third) = (1, 4_000, segments.len());
+    for octets in segments[..first].iter().chain(&segments[first + 1..second]) {
+        world.hear_at_once(0, 1, vec![octets.clone()]);
+        world.settle();
+    }
+    assert!(world.machines[1].store.early_octets > 4 << 20);
+    let closing = [&segments[first..=first], &segments[second + 1..third]];
+    world.hear_at_once(0, 1, closing.concat());
+    world.settle();
+    world.hear_at_once(0, 1, segments[second..third].to_vec());
+    world.settle();
+    let received = &world.client(1, receiver).received;
+    assert_eq!(received.len(), 1);
+    assert!(received[0].1 == sent);
+}
+
 #[test]
 fn a_block_is_reported_whole_once_each_bundle_in_it_is_durable() {
     let mut world = pair(11, LtpPolicy::default(), |_, _| ());

@@ -9,7 +9,9 @@ use dhow_node::ROUTING_SERVICE;
 use dhow_node::config::{
     Config, CustodyPolicy, DialTime, Enabled, LinkConfig, Reports, Route, Routing, SessionPolicy,
 };
-use dhow_node::contacts::{CONTACT_RATE_MAX, CONTACTS_BOUND, ContactTable, PlannedContact};
+use dhow_node::contacts::{
+    CONTACT_RATE_MAX, CONTACTS_BOUND, ContactError, ContactTable, PlannedContact,
+};
 use dhow_scenario::scenario::{self, Dial, Fidelity, Link, Node, NodeIndex, Protocol};
 use dhow_scenario::{Scenario, ScenarioError};
 use dhow_store::{Durability, Options};
@@ -59,8 +61,8 @@ pub enum NetworkError {
     /// A congestion control that connections here cannot resemble.
     #[error("the congestion control '{0}' cannot be simulated")]
     Congestion(String),
-    /// A link has more contacts than nodes can know.
-    #[error("'{0}' has more contacts than the {bound} that its nodes can know", bound = CONTACTS_BOUND / 2)]
+    /// With the contacts of a link nodes have more than they can know.
+    #[error("with '{0}' a node has more contacts than the {bound} of both directions that it can know", bound = CONTACTS_BOUND / 2)]
     Contacts(String),
     /// A node ID is none.
     #[error("'{0}' is not a node ID")]
@@ -171,7 +173,7 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 blueprint.leads.push(number);
                 let config = link_config(link, nodes, scenario.fidelity)?;
                 let ids = (&node_id(nodes.0)?, &node_id(nodes.1)?);
-                plan(&mut blueprint.config.contacts, link, ids, &windows);
+                plan(&mut blueprint.config.contacts, link, ids, &windows)?;
                 blueprint.config.links.push(config);
             }
         }
@@ -298,11 +300,11 @@ fn plan(
     link: &Link,
     (here, there): (&NodeId, &NodeId),
     windows: &[TimeRange],
-) {
+) -> Result<(), NetworkError> {
     let changes = link.delay.shortest() != link.delay.longest();
     let is_planned = changes && matches!(link.protocol, Protocol::Ltp(_));
     if link.dial == Dial::Always && !is_planned {
-        return;
+        return Ok(());
     }
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let at = |time: Duration| DtnTime::from_millis(EPOCH.as_millis().saturating_add(millis(time)));
@@ -314,7 +316,7 @@ fn plan(
             let end = ends.min().map_or(DtnTime::from_millis(u64::MAX), at);
             for (from, to) in [(here, there), (there, here)] {
                 // Of two links between the same nodes the first counts, and a range of less than a millisecond is none.
-                let _ = contacts.insert(PlannedContact {
+                let added = contacts.insert(PlannedContact {
                     from: from.clone(),
                     to: to.clone(),
                     start: at(start),
@@ -322,10 +324,14 @@ fn plan(
                     octets_per_s: link.rate.octets_per_s().clamp(1, CONTACT_RATE_MAX),
                     light_time_ms: millis(delay).saturating_add(1),
                 });
+                if let Err(ContactError::Full) = added {
+                    return Err(NetworkError::Contacts(link.name.clone()));
+                }
             }
         }
         begin = until.map_or(begin, |until| until.max(begin));
     }
+    Ok(())
 }
 
 /// A link as a node has it that is to reach another.

@@ -64,6 +64,14 @@ impl Air {
 }
 
 impl World {
+    /// Give a node datagrams of another at once.
+    pub fn hear_at_once(&mut self, from: usize, to: usize, datagrams: Vec<Bytes>) {
+        let mut conversations = self.air.conversations.iter();
+        let found = conversations.find(|it| (it.at, it.to) == (to, from));
+        let Conversation { at, stream, .. } = *found.expect("they converse");
+        self.handle(at, Event::Datagrams { stream, datagrams });
+    }
+
     pub(super) fn speaks_datagrams(&self, at: usize, link: LinkId) -> bool {
         let link = self.machines[at]
             .config
