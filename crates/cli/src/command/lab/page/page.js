@@ -179,6 +179,9 @@ function drawGraph(run, rate) {
   });
 }
 
+// A line of thousands of contacts is drawn anew only where something of it has moved.
+let timelineShown = "";
+
 function showTimeline() {
   const line = $("timeline");
   const now = state.run.time_ms;
@@ -186,10 +189,15 @@ function showTimeline() {
   const length = Math.max(1, plan.end_ms * part);
   const from = Math.min(Math.max(0, now - length / 2), plan.end_ms - length);
   const until = from + length;
+  const open = plan.contacts.filter(([, start, end]) => start <= now && end > now).length;
+  const later = plan.contacts.filter(([, start]) => start > now).length;
+  const width = Math.max(line.clientWidth, 280);
+  const key = [plan.run, part, width, Math.round((now / length) * width), open, later].join(" ");
+  if (key === timelineShown) return;
+  timelineShown = key;
   const within = plan.contacts.filter(([, start, end]) => end > from && start < until);
   const known = [...new Set(within.map(([link]) => link))].sort((one, other) => one - other);
   const shown = known.slice(0, TIMELINE_ROWS);
-  const width = Math.max(line.clientWidth, 280);
   const left = Math.min(140, width / 3);
   const rows = new Map(shown.map((link, at) => [link, at]));
   const height = shown.length * 22 + 28;
@@ -214,8 +222,6 @@ function showTimeline() {
   parts.push(shape("text", { x: left, y: height - 6 }, time(from)));
   parts.push(shape("text", { x: width - 6, y: height - 6, "text-anchor": "end" }, time(until)));
   line.replaceChildren(...parts);
-  const open = plan.contacts.filter(([, start, end]) => start <= now && end > now).length;
-  const later = plan.contacts.filter(([, start]) => start > now).length;
   const more = [];
   if (known.length > shown.length) more.push(` ${things(known.length - shown.length, "more link")} have contacts in this time.`);
   if (plan.more_contacts) more.push(` ${things(plan.more_contacts, "later contact")} of the run are not shown.`);
@@ -252,6 +258,24 @@ function show() {
   showNetwork();
   showTimeline();
   showQueues();
+}
+
+// Drawing takes no more than a part of the processor, however slow that is and however often the lab tells: the newest state is shown after a pause of
+// some times as long as the last drawing took.
+const PAUSES = 3;
+let pause = 0;
+let isDue = false;
+
+function showSoon() {
+  if (isDue) return;
+  isDue = true;
+  setTimeout(() => {
+    isDue = false;
+    const begun = performance.now();
+    show();
+    // A frame and a turn later the page is laid out.
+    requestAnimationFrame(() => setTimeout(() => (pause = PAUSES * (performance.now() - begun))));
+  }, pause);
 }
 
 const after = (ms) => (ms === null || ms === undefined ? "" : `${(ms / 1000).toFixed(1)} s`);
@@ -296,11 +320,14 @@ on("now", (told) => {
     while (before.length > 8) before.shift();
   }
   state = told;
-  show();
+  showSoon();
 });
 on("event", (told) => log.add(after(told.time_ms), told.words, told.kind));
 on("skipped", (count) => log.add("", `${things(count, "event")} came faster than this page reads, and ${count === 1 ? "is" : "are"} left out`, "failed"));
-on("ended", (told) => end(told));
+on("ended", (told) => {
+  show();
+  end(told);
+});
 setInterval(() => {
   if (over || source.readyState === EventSource.OPEN) return;
   if (performance.now() - heard < SILENCE_MS) return;
