@@ -445,6 +445,7 @@ fn refusal(reason: RefuseReason) -> String {
         RefuseReason::NotAcceptable => "not acceptable".to_owned(),
         RefuseReason::ExtensionFailure => "extension item not processed".to_owned(),
         RefuseReason::SessionTerminating => "the session is ending".to_owned(),
+        RefuseReason::SourceFull => "its source has used up its share of the store".to_owned(),
         RefuseReason::Other(code) => format!("reason {code:#04x}"),
     }
 }

@@ -31,6 +31,9 @@ pub enum RefuseReason {
     ExtensionFailure,
     /// 0x06: the receiving node is ending the session.
     SessionTerminating,
+    /// 0xF0, private: the source of the bundle has used up its share of the receiver's store, and others have not
+    /// (docs/tcpcl-extensions.md 3). A peer that may not know it hears of [`RefuseReason::NoResources`].
+    SourceFull,
     /// Any other code.
     Other(u8),
 }

@@ -1,5 +1,6 @@
 //! Bundles that may not go over the best hop of their destination: another one takes them, or they rest.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use dhow_bundle::Now;
@@ -31,20 +32,28 @@ impl Node {
                                 .forwarding
                                 .may_leave(&self.held, &self.adjacencies, key)
                 });
-        for &key in &obstacles {
+        let rest = |key| {
+            let entry = self.held.entry(key)?;
+            let rest = (neighbour.shortages).rest(entry.source(), entry.octets())?;
+            Some(rest.from(now.monotonic))
+        };
+        let obstacles: Vec<_> = (obstacles.into_iter())
+            .map(|key| (key, rest(key).unwrap_or(OBSTACLE_RETRY)))
+            .collect();
+        for &(key, rest) in &obstacles {
             // A queue that goes over two of the session's hops is found twice.
             if self.held.state(key) == Some(State::Waiting) {
                 self.forwarding
                     .dequeue(&mut self.held, &mut self.outbox, key);
-                self.divert(now, key, 0);
+                self.divert(now, key, 0, rest);
             }
         }
         !obstacles.is_empty()
     }
 
     /// A bundle that is in no queue may not go where it waited: it goes to the best hop that may take it, in one transfer of so many
-    /// octets at least.
-    pub(crate) fn divert(&mut self, now: Now, key: BundleKey, octets: u64) {
+    /// octets at least. Where there is none, it rests.
+    pub(crate) fn divert(&mut self, now: Now, key: BundleKey, octets: u64, rest: Duration) {
         let detour = self
             .forwarding
             .detour(&self.held, &self.adjacencies, key, octets);
@@ -54,7 +63,7 @@ impl Node {
         match detour {
             Some(_) => self.put_back(now, key),
             None if self.forwarding.is_sent(&self.held, key) => self.stay_sent(now, key),
-            None => drop(self.retry_after(now, key, OBSTACLE_RETRY)),
+            None => drop(self.retry_after(now, key, rest)),
         }
     }
 }

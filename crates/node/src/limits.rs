@@ -149,21 +149,23 @@ impl Node {
         let shares = self.held.bundles_mut().shares();
         let share = shares.of_neighbour(from);
         let of = source.map_or(Share::default(), |source| shares.of_source(source));
-        let (whose, refused) = match exceeded(share, octets, of_neighbour) {
-            Some(refused) => ("this neighbour", refused),
-            None => match exceeded(of, octets, of_source) {
-                Some(refused) => ("the source", refused),
-                None => return Ok(()),
-            },
+        let counters = &mut self.outbox.counters;
+        let refused = if let Some(has) = exceeded(share, octets, of_neighbour) {
+            counters.limited_share += 1;
+            no_resources(format!("this neighbour has {has}"))
+        } else if let Some(has) = exceeded(of, octets, of_source) {
+            counters.limited_source += 1;
+            Refused {
+                reason: RefuseReason::SourceFull,
+                why: format!("the source has {has}"),
+            }
+        } else {
+            return Ok(());
         };
-        match whose {
-            "the source" => self.outbox.counters.limited_source += 1,
-            _ => self.outbox.counters.limited_share += 1,
-        }
         if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
             neighbour.limited += 1;
         }
-        Err(no_resources(format!("{whose} has {refused}")))
+        Err(refused)
     }
 }
 

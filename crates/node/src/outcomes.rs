@@ -183,6 +183,11 @@ impl Node {
         neighbour.octets_sent += outgoing.octets;
         let was_tried = neighbour.trial.is_some_and(|trial| trial.bundles == 1);
         neighbour.has_taken(outgoing.octets);
+        if !neighbour.shortages.is_empty()
+            && let Some(entry) = self.held.entry(outgoing.key)
+        {
+            neighbour.shortages.took(entry.source());
+        }
         if was_tried {
             self.adjacencies.try_others(session);
         }

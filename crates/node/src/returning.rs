@@ -91,7 +91,10 @@ impl Node {
 /// The rest of a bundle that a neighbour refused for this reason, or gave no answer about.
 const fn retry_delay(refused: Option<RefuseReason>) -> Option<Duration> {
     match refused {
-        None | Some(RefuseReason::NoResources | RefuseReason::SessionTerminating) => None,
+        None
+        | Some(
+            RefuseReason::NoResources | RefuseReason::SourceFull | RefuseReason::SessionTerminating,
+        ) => None,
         Some(RefuseReason::Retransmit | RefuseReason::Unknown) => Some(RETRANSMIT_RETRY),
         Some(_) => Some(NOT_ACCEPTABLE_RETRY),
     }

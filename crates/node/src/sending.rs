@@ -11,6 +11,7 @@ use dhow_bundle::{BundleFlags, FragmentRange, Header, Instant, Now, Priority, Re
 use dhow_link::stream::TransferId;
 
 use crate::adjacencies::session_id::SessionId;
+use crate::detours::OBSTACLE_RETRY;
 use crate::driver::Ticket;
 use crate::forwarding::before_sync::UNSYNCED_OCTETS;
 use crate::forwarding::copies::CopyEnd;
@@ -174,6 +175,8 @@ impl Node {
                 continue;
             }
             self.adjacencies.charge(&self.held, session, key);
+            self.adjacencies
+                .note_attempt(&self.held, now.monotonic, session, key);
             self.adjacencies.watch_paths(now);
             let Some(entry) = self.held.entry(key) else {
                 return;
@@ -400,7 +403,7 @@ impl Node {
             }
             match planted(Mutant::GrowthIgnored) {
                 true => drop(self.retry_after(now, key, NOT_ACCEPTABLE_RETRY)),
-                false => self.divert(now, key, total),
+                false => self.divert(now, key, total, OBSTACLE_RETRY),
             }
             return;
         }

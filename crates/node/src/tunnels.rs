@@ -74,13 +74,14 @@ impl Node {
                 Settled::Taken => Disposition::Accepted,
                 Settled::Refused(RefuseReason::Completed) => Disposition::Redundant,
                 // Another copy may be on its way to the disk, or the room comes: it is tried twice.
-                Settled::Refused(RefuseReason::NoResources)
+                Settled::Refused(RefuseReason::NoResources | RefuseReason::SourceFull)
                     if coming.head.asks_for_custody() && tunnel.is_tried_again(coming.outer) =>
                 {
                     Disposition::DepletedStorage
                 }
                 Settled::Refused(
                     RefuseReason::NoResources
+                    | RefuseReason::SourceFull
                     | RefuseReason::Retransmit
                     | RefuseReason::SessionTerminating,
                 ) => {

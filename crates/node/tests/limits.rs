@@ -153,3 +153,45 @@ fn a_rate_slows_a_neighbour_and_loses_nothing() {
     assert!(counters(&world, 1).limited_rate > 0);
     world.check(1);
 }
+
+/// As many bundles of one source as are looked at, and many times that.
+const FLOOD: usize = 1_000;
+
+#[test]
+fn a_source_that_has_used_up_its_share_holds_nobody_else_back() {
+    let sources = SourceLimits {
+        octets: None,
+        bundles: Some(3),
+    };
+    let mut world = world(3, Limits::default(), sources);
+    world.refusals = 1_000_000;
+    send(&mut world, 0, "ipn:2.1", FLOOD);
+    world.until("the flood is refused", |world| {
+        held(world, 0).0 >= 997 && counters(world, 0).refused_by_peers > 0
+    });
+    world.stay(5);
+    // Another source at the same node, behind the flood and for the same destination.
+    let mut other = Client::new("ipn:1.8", false);
+    for _ in 0..3 {
+        let adu = BundleAdu {
+            dst_eid: "ipn:2.1".into(),
+            lifetime_ms: Some(86_400_000),
+            ..BundleAdu::default()
+        };
+        other.send(adu, &[8; 1_100]);
+    }
+    world.connect(0, other);
+    let tried = counters(&world, 0).refused_by_peers;
+    world.until("the other source's are here", |world| held(world, 1).0 == 6);
+    // The flood is tried now and then, and all of it arrives once there is room.
+    world.stay(20);
+    let more = counters(&world, 0).refused_by_peers - tried;
+    assert!((1..=8).contains(&more), "{more} bundles were tried");
+    let receiver = world.connect(1, Client::new("ipn:2.1", true));
+    world.until("all is delivered", |world| {
+        world.client(1, receiver).received.len() == FLOOD + 3
+    });
+    for at in 0..3 {
+        world.check(at);
+    }
+}

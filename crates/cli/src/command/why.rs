@@ -174,6 +174,8 @@ fn refused(cause: &Value) -> Sentence {
         "no_resources" => {
             Sentence::of(says).with_hint("it has no room: it is asked again every half second")
         }
+        "source_full" => Sentence::of(says)
+            .with_hint("bundles of this source are tried again every half second to 8 s, and others pass; source_held of its [store] decides"),
         "not_acceptable" => {
             Sentence::of(says).with_hint("its log says why; its accept and quota settings decide")
         }

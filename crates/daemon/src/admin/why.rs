@@ -121,6 +121,7 @@ const fn named(reason: RefuseReason) -> &'static str {
         RefuseReason::NotAcceptable => "not_acceptable",
         RefuseReason::ExtensionFailure => "extension_failure",
         RefuseReason::SessionTerminating => "session_terminating",
+        RefuseReason::SourceFull => "source_full",
         RefuseReason::Other(_) => "other",
     }
 }

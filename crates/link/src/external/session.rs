@@ -327,7 +327,7 @@ impl Session {
         if self.unacknowledged.remove(&transfer).is_some() {
             self.answer(Told::Refused {
                 transfer,
-                reason: reason.code(),
+                reason: reason.standard().code(),
             });
         }
     }

@@ -95,7 +95,7 @@ pub(super) const fn refusal_of(reason: Reason) -> RefuseReason {
 /// The reason of a cancellation because the node refuses a transfer (RFC 5326 4.2: a client service's wish).
 pub(super) const fn reason_of(refusal: RefuseReason) -> Reason {
     match refusal {
-        RefuseReason::NoResources => Reason::SystemCancelled,
+        RefuseReason::NoResources | RefuseReason::SourceFull => Reason::SystemCancelled,
         _ => Reason::UserCancelled,
     }
 }

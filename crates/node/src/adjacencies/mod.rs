@@ -14,6 +14,7 @@ pub(crate) mod paths;
 pub(crate) mod probing;
 pub(crate) mod reads;
 pub(crate) mod session_id;
+pub(crate) mod shortages;
 pub(crate) mod traffic;
 pub(crate) mod transfer_mru;
 pub(crate) mod tunnel;

@@ -14,6 +14,7 @@ use dhow_link::{stcp, tcpcl};
 use crate::adjacencies::layer::{Layer, OneWay};
 use crate::adjacencies::probing::Probe;
 use crate::adjacencies::reads::Reads;
+use crate::adjacencies::shortages::Shortages;
 use crate::adjacencies::traffic::Traffic;
 use crate::adjacencies::window::Window;
 use crate::config::{Enabled, LinkId, ListenerId, ReadingPolicy, SessionPolicy, StcpPolicy, Tls};
@@ -82,6 +83,8 @@ pub(crate) struct Neighbour {
     pub(crate) pause: Duration,
     /// The peer was, and it is tried how much it takes.
     pub(crate) trial: Option<Trial>,
+    /// Sources for whose bundles it has no room.
+    pub(crate) shortages: Shortages,
     /// The bundle of that trial whose payload waits for an answer.
     pub(crate) probe: Option<Probe>,
     /// From a bundle's header to its refusal.
@@ -221,6 +224,7 @@ impl Neighbour {
             paused_until: None,
             pause: FIRST_PAUSE,
             trial: None,
+            shortages: Shortages::default(),
             probe: None,
             refusal_takes: None,
             ending: false,
@@ -409,6 +413,7 @@ impl Neighbour {
 
     /// A size that was refused is tried again once it has let smaller bundles pass for long enough.
     pub(crate) fn try_again(&mut self, now: Instant) {
+        self.shortages.end(now);
         if let Some(trial) = &mut self.trial
             && trial.refused.is_some_and(|refused| refused.until <= now)
         {

@@ -6,6 +6,7 @@
 
 use crate::adjacencies::Adjacencies;
 use crate::held::Held;
+use crate::held::bundles::Entry;
 use crate::outbox::Outbox;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -154,6 +155,36 @@ impl Adjacencies {
         }
     }
 
+    /// A peer has no room for bundles of a source: on no session to it is one tried until they have rested.
+    fn note_shortage(&mut self, now: Now, session: SessionId, entry: &Entry) {
+        let (source, octets) = (entry.source(), entry.octets());
+        let mut all = self.others(session);
+        all.push(session);
+        for session in all {
+            if let Some(neighbour) = self.neighbours.get_mut(&session) {
+                let until = (neighbour.shortages).note(now.monotonic, source, octets);
+                self.pauses.insert((until, session));
+            }
+        }
+    }
+
+    /// A bundle goes to a peer that may have no room for its source's.
+    pub(crate) fn note_attempt(
+        &mut self,
+        held: &Held,
+        now: Instant,
+        session: SessionId,
+        key: BundleKey,
+    ) {
+        let neighbour = self.neighbours.get_mut(&session);
+        if let Some(neighbour) = neighbour.filter(|it| !it.shortages.is_empty())
+            && let Some(entry) = held.entry(key)
+            && let Some(at) = (neighbour.shortages).went(now, entry.source(), entry.octets())
+        {
+            self.pauses.insert((at, session));
+        }
+    }
+
     /// A neighbour refused a bundle: it is paused if it has no room, and octets that it found not acceptable are doubted here.
     pub(crate) fn refused_by_peer(
         &mut self,
@@ -174,6 +205,9 @@ impl Adjacencies {
         }
         let entry = held.entry(key);
         let octets = entry.map_or(0, |entry| entry.octets());
+        if let (RefuseReason::SourceFull, Some(entry)) = (reason, entry) {
+            self.note_shortage(now, session, entry);
+        }
         let id = entry.map(|entry| held.bundle_id(entry));
         let Some(neighbour) = self.neighbours.get_mut(&session) else {
             return;

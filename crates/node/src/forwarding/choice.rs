@@ -103,7 +103,14 @@ impl Forwarding {
             // The carriers of a tunnel come to its other end by another way.
             let is_inside =
                 neighbour.session.is_tunnel() && neighbour.peer == Some(entry.destination());
-            fits && may_pass && is_spoken && !is_inside && !self.has_left(held, neighbour.link, key)
+            let has_room = (neighbour.shortages)
+                .rest(entry.source(), entry.octets())
+                .is_none();
+            fits && may_pass
+                && is_spoken
+                && !is_inside
+                && has_room
+                && !self.has_left(held, neighbour.link, key)
         })
     }
 

@@ -358,6 +358,10 @@ impl Forwarding {
             return Passage::Barred;
         };
         let is_back = entry.previous().is_some() && entry.previous() == neighbour.peer;
+        let rests = (neighbour.shortages).rest(entry.source(), entry.octets());
+        if rests.is_some() && spread.router == router {
+            return Passage::Later;
+        }
         let may_go = self.may_go(held, neighbour, key) || is_back && planted(Mutant::CopySentBack);
         if spread.router != router || !may_go {
             return Passage::Barred;

@@ -6,7 +6,7 @@ use crate::stream::{RefuseReason, TerminateReason};
 pub(super) const fn refusal_code(reason: RefuseReason) -> u8 {
     match reason {
         RefuseReason::Completed => 0x1,
-        RefuseReason::NoResources => 0x2,
+        RefuseReason::NoResources | RefuseReason::SourceFull => 0x2,
         // RFC 7242 5.4: nothing else says that what came is not what it should be.
         RefuseReason::Retransmit | RefuseReason::NotAcceptable => 0x3,
         RefuseReason::Unknown

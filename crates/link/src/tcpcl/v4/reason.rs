@@ -14,6 +14,7 @@ impl RefuseReason {
             Self::NotAcceptable => 0x04,
             Self::ExtensionFailure => 0x05,
             Self::SessionTerminating => 0x06,
+            Self::SourceFull => 0xF0,
             Self::Other(code) => code,
         }
     }
@@ -29,7 +30,17 @@ impl RefuseReason {
             0x04 => Self::NotAcceptable,
             0x05 => Self::ExtensionFailure,
             0x06 => Self::SessionTerminating,
+            0xF0 => Self::SourceFull,
             other => Self::Other(other),
+        }
+    }
+
+    /// The reason as a peer understands it that may not know those of our own.
+    #[must_use]
+    pub const fn standard(self) -> Self {
+        match self {
+            Self::SourceFull => Self::NoResources,
+            other => other,
         }
     }
 }

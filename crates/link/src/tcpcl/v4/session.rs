@@ -167,7 +167,16 @@ impl Session {
                 self.incoming
                     .acknowledge(transfer, octets, self.events.taken());
             }
-            LinkCommand::Refuse { transfer, reason } => self.incoming.refuse(transfer, reason),
+            LinkCommand::Refuse { transfer, reason } => {
+                let knows_ours = (self.parameters.as_ref())
+                    .is_some_and(|parameters| parameters.keeps_reactive_fragments);
+                let reason = if knows_ours {
+                    reason
+                } else {
+                    reason.standard()
+                };
+                self.incoming.refuse(transfer, reason);
+            }
             LinkCommand::Supply { .. }
             | LinkCommand::Secured { .. }
             | LinkCommand::Insecure
