@@ -277,7 +277,7 @@ function showNode(node) {
   document.title = `${node.node_id}: Dhow`;
   $("name").textContent = node.node_ids.join(", ");
   const { store } = node;
-  $("summary").textContent = `Dhow ${node.version}, up for ${time(node.uptime_ms)}; ${number(node.sessions)} sessions; ${number(node.counters.received)} bundles received, ${number(node.counters.forwarded)} forwarded, ${number(node.counters.delivered)} delivered.`;
+  $("summary").textContent = `Dhow ${node.version}, up for ${time(node.uptime_ms)}; ${number(node.sessions)} ${node.sessions === 1 ? "session" : "sessions"}; bundles: ${number(node.counters.received)} received, ${number(node.counters.forwarded)} forwarded, ${number(node.counters.delivered)} delivered.`;
   $("store").max = Math.max(store.effective_quota_octets, 1);
   $("store").value = store.octets;
   const damaged = store.damaged ? `; ${number(store.damaged)} damaged` : "";
