@@ -704,7 +704,7 @@ at = "4s"
         self.assertEqual(len(seals), 2)
         for changed, words, said in [
             (text.replace('"1kB", "2kB"', '"500B", "1kB", "2kB"'), (), "the scenario is not as in its manifest.json"),
-            (text, ("--set", "traffic.count=3"), "what is --set is not as"),
+            (text, ("--set", "traffic.count=3"), "what is set (--set, --repeats) is not as"),
             (text, ("--full",), "--full is not as"),
         ]:
             with self.subTest(said=said):

@@ -97,7 +97,7 @@ pub fn print_differences(answer: &Value) -> Result<(), Failure> {
         lines.push(format!("restart  {key}"));
     }
     if lines.is_empty() {
-        output::talk("the configuration says nothing that the node has not taken up");
+        output::talk("nothing to change: the node has taken up all that its file says");
     }
     for it in list("run_time") {
         let (what, change) = (text(it, "what"), text(it, "change"));

@@ -223,9 +223,11 @@ fn absent(hop: &Value, name: &str) -> Sentence {
             hint = Some(format!("bring it up: dhow link up {}", text(link, "name")));
         }
         Some(link) => {
-            let state = text(link, "state");
-            says.push_str(match state {
+            let waits_for_contact = number(hop, "contact_begins_in_ms").is_some()
+                && link.get("last_error").is_none_or(Value::is_null);
+            says.push_str(match text(link, "state") {
                 "dialling" => "the link is being dialled",
+                "absent" if waits_for_contact => "no contact now",
                 "absent" => "the link has no way to its neighbour now",
                 _ => "the link is down",
             });

@@ -340,7 +340,7 @@ fn failed(
 const NO_CARRIER: &str = "the interface that leads there has no carrier";
 
 /// The reason of a failure if no route leads to an address.
-const NO_WAY: &str = "no route leads there";
+const NO_WAY: &str = "the system has no route to that address";
 
 /// Nothing can be sent towards an address.
 #[derive(Clone, Copy, Debug, thiserror::Error)]

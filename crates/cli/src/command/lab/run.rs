@@ -175,7 +175,9 @@ impl Run {
             output::talk(&format!("the page is {}", page.places()));
         }
         interrupt::allow_longer();
-        interrupt::say_at_end(|| "`dhow lab down --all` removes what is left".to_owned());
+        interrupt::say_at_end(|| {
+            "`dhow lab inspect` lists what is left, and `dhow lab down ID` removes it".to_owned()
+        });
         let (mut failed, mut shown, mut report) = (0_u64, Vec::new(), None);
         let places = planned.iter().map(|(_, place, ..)| place.as_path());
         let place = processors_place(&out, places);

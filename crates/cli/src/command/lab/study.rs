@@ -165,7 +165,7 @@ impl Study {
         let planned = manifest_of(plan, settings)?;
         let named = [
             ("scenario", "the scenario"),
-            ("settings", "what is --set"),
+            ("settings", "what is set (--set, --repeats)"),
             ("full", "--full"),
             ("files", "what the files have that the scenario names"),
             ("runs", "what is planned"),
