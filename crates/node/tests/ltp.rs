@@ -400,6 +400,41 @@ fn octets_behind_the_gaps_of_many_blocks_find_room() {
     }
 }
 
+/// What lies in the store takes no memory while the peer, a minute away, has not said that it has it: the window keeps nothing from leaving.
+#[test]
+fn bundles_and_fragments_leave_without_a_pause_where_the_window_is_small() {
+    for (block_octets, sizes) in [
+        (64 << 10, vec![1_000_000]),
+        (LtpPolicy::BLOCK_MAX, vec![100_000; 10]),
+    ] {
+        let policy = LtpPolicy {
+            block_octets,
+            light_time_ms: 60_000,
+            ..LtpPolicy::default()
+        };
+        let mut world = pair(18, policy, |_, config| {
+            config.links[0].policy.window_octets = 64 << 10;
+        });
+        world.air.lost = 1_000;
+        offer(&mut world, &sizes);
+        world.stay(5);
+        assert!(world.air.sent > 1_000_000 / 1_400, "{}", world.air.sent);
+        world.air.lost = 0;
+        let receiver = world.connect(1, Client::new("ipn:2.42", true));
+        world.until("all are delivered", |world| {
+            world.client(1, receiver).received.len() == sizes.len()
+        });
+        let mut received: Vec<_> = (world.client(1, receiver).received.iter())
+            .map(|(adu, octets)| (adu.sequence_number, octets.clone()))
+            .collect();
+        received.sort();
+        for (number, (_, octets)) in (0..).zip(received) {
+            let size = sizes[usize::try_from(number).unwrap()];
+            assert!(octets == payload(number, size), "bundle {number} of {size}");
+        }
+    }
+}
+
 #[test]
 fn a_block_is_reported_whole_once_each_bundle_in_it_is_durable() {
     let mut world = pair(11, LtpPolicy::default(), |_, _| ());
