@@ -67,7 +67,7 @@ pub struct Run {
     /// Keep nodes' stores in the results
     #[arg(long)]
     keep: bool,
-    /// Capture what passes over links, a file for each node (needs dumpcap)
+    /// Capture what passes over links, a file for each end of a link (needs dumpcap)
     #[arg(long)]
     pcap: bool,
     /// Profile nodes: the functions that took most of the processor, a text for each node (needs perf)
