@@ -876,6 +876,17 @@ at = "4s"
         self.assertIn("the congestion control 'vegas' cannot be simulated", told)
         self.assertIn("virtual time has bbr, reno and cubic", told)
 
+    def test_files_with_programs_are_left_out_where_a_directory_runs_in_virtual_time(self) -> None:
+        directory = self.place / "several"
+        directory.mkdir()
+        program = PROGRAM.format(node='kind = "command"', run='"true"')
+        (directory / "2-program.toml").write_text(program)
+        told = self.lab("run", directory, "--backend", "sim", "--out", "out", code=2)
+        self.assertIn("runs in virtual time: all have programs\nhint: --backend netns has them", told)
+        (directory / "1-bundles.toml").write_text(scenario())
+        self.lab("run", directory, "--backend", "sim", "--out", "out")
+        self.assertEqual([path.name for path in (self.place / "out").iterdir() if path.is_dir()], ["1-bundles"])
+
     @unittest.skipIf(judge_missing(), f"{judge_missing()}")
     def test_the_captures_of_a_link_have_the_sessions_of_that_hop_alone(self) -> None:
         path = self.write(TWO_HOPS)
