@@ -17,6 +17,7 @@ from typing import Any
 
 from labs.rig import screen
 from labs.rig.binary import ROOT, dhow
+from labs.rig.capture import Dissection, judge_missing
 from labs.rig.network import namespaces_possible
 
 LABS = ROOT / "labs"
@@ -55,6 +56,55 @@ name = "box"
 name = "program"
 node = "box"
 run = {run}
+[stop]
+at = "30s"
+when_ended = true
+"""
+
+# A file over two hops of LTP without bundles.
+TWO_HOPS = """
+[[node]]
+name = "earth"
+kind = "command"
+[[node]]
+name = "orbiter"
+kind = "command"
+[[node]]
+name = "rover"
+kind = "command"
+[[link]]
+name = "up"
+between = ["earth", "orbiter"]
+rate = "10Mbit"
+delay = "50ms"
+[[link]]
+name = "down"
+between = ["orbiter", "rover"]
+rate = "10Mbit"
+delay = "10ms"
+[[program]]
+name = "make"
+node = "earth"
+run = "sh -c 'head -c 100000 /dev/urandom > file'"
+[[program]]
+name = "receive"
+node = "rover"
+after = "make"
+run = "dhow ltp recv --engine 9 --listen 0.0.0.0:{port} --out inbox --light-time 10ms --json"
+ready = "listening"
+until = "send"
+[[program]]
+name = "relay"
+node = "orbiter"
+after = "receive"
+run = "dhow ltp relay --engine 2 --listen 0.0.0.0:{port} --route 9=9@{rover}:{port} --dir spool --light-time 50ms --json"
+ready = "listening"
+until = "send"
+[[program]]
+name = "send"
+node = "earth"
+after = "relay"
+run = "dhow ltp send file 2@{orbiter}:{port} --engine 1 --to 9 --report --light-time 50ms --json"
 [stop]
 at = "30s"
 when_ended = true
@@ -825,6 +875,42 @@ at = "4s"
         told = self.lab("run", self.write(scenario()), "--backend", "sim", "--set", "congestion_control=vegas", "--out", "out", code=2)
         self.assertIn("the congestion control 'vegas' cannot be simulated", told)
         self.assertIn("virtual time has bbr, reno and cubic", told)
+
+    def test_files_with_programs_are_left_out_where_a_directory_runs_in_virtual_time(self) -> None:
+        directory = self.place / "several"
+        directory.mkdir()
+        program = PROGRAM.format(node='kind = "command"', run='"true"')
+        (directory / "2-program.toml").write_text(program)
+        told = self.lab("run", directory, "--backend", "sim", "--out", "out", code=2)
+        self.assertIn("runs in virtual time: all have programs\nhint: --backend netns has them", told)
+        (directory / "1-bundles.toml").write_text(scenario())
+        self.lab("run", directory, "--backend", "sim", "--out", "out")
+        self.assertEqual([path.name for path in (self.place / "out").iterdir() if path.is_dir()], ["1-bundles"])
+
+    @unittest.skipIf(judge_missing(), f"{judge_missing()}")
+    def test_the_captures_of_a_link_have_the_sessions_of_that_hop_alone(self) -> None:
+        path = self.write(TWO_HOPS)
+        self.lab("run", path, "--pcap", "--out", "out")
+        run = self.place / "out" / "0001"
+        said = {
+            log.stem: [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+            for log in (run / "programs").glob("*.log")
+        }
+        port = int(said["receive"][0]["listening"].rpartition(":")[2])
+        sessions = {}
+        for file in (run / "packets").iterdir():
+            dissection = Dissection(file, [port], transport="udp", spoken="ltp")
+            self.assertEqual(dissection.verdict("ltp").faults, [])
+            sessions[file.name.removesuffix(".pcapng")] = set(dissection.fields("ltp", "ltp.session.orig", "ltp.session.number"))
+        self.assertEqual(sessions.keys(), {"down-orbiter", "down-rover", "up-earth", "up-orbiter"})
+        self.assertEqual(sessions["up-earth"], sessions["up-orbiter"])
+        self.assertEqual(sessions["down-orbiter"], sessions["down-rover"])
+        self.assertFalse(sessions["up-earth"] & sessions["down-rover"])
+        # The sessions of the transfer, by what the ends say of them.
+        sent, received = said["send"][-1], next(it for it in said["receive"] if it.get("state") == "received")
+        self.assertEqual(sent["transfer"], received["transfer"])
+        self.assertIn(f"1\t{sent['session']}", sessions["up-earth"])
+        self.assertIn(f"2\t{received['session']}", sessions["down-rover"])
 
     def test_a_missing_program_is_named_with_its_package(self) -> None:
         path = self.write(scenario())

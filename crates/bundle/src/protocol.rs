@@ -67,7 +67,8 @@ pub struct LtpPolicy {
     pub octets_per_s: u64,
     /// One-way light time, milliseconds, where no planned contact says another (default 50).
     pub light_time_ms: u64,
-    /// Largest block in either direction, octets (default 64 MiB). Larger bundles are cut into fragments.
+    /// Largest block in either direction, octets (default [`LtpPolicy::BLOCK_MAX`]: as much as the link's transfers may have). Larger bundles are
+    /// cut into fragments.
     pub block_octets: u64,
     /// Blocks that may be under way at a time in each direction (default 1,024).
     pub blocks: u32,
@@ -389,7 +390,7 @@ impl LtpPolicy {
         mtu_octets: 1_400,
         octets_per_s: 1_250_000,
         light_time_ms: 50,
-        block_octets: 64 << 20,
+        block_octets: Self::BLOCK_MAX,
         blocks: 1_024,
         on_sent: OnSent::Forget,
         authentication: LtpAuthentication::None,

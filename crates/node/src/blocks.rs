@@ -12,6 +12,26 @@ use crate::node::Node;
 use crate::reception::{Ends, Reception};
 
 impl Node {
+    /// Datagrams came from a neighbour. Whoever reads many at once does not know how much may lie behind gaps: what the first of them bring is given to
+    /// the store before the others take its room.
+    pub(crate) fn handle_datagrams(&mut self, now: Now, session: SessionId, datagrams: &[Bytes]) {
+        let mut rest = datagrams;
+        while !rest.is_empty() {
+            let count = self.adjacencies.handle_datagrams(
+                &mut self.attention,
+                &self.config,
+                now,
+                session,
+                rest,
+            );
+            rest = rest.get(count..).unwrap_or_default();
+            if !rest.is_empty() {
+                self.listen(now, session.stream());
+                self.place_early(session);
+            }
+        }
+    }
+
     /// Octets of an incoming transfer, which may be a block of several bundles.
     pub(crate) fn receive_transfer(
         &mut self,
@@ -79,10 +99,15 @@ impl Node {
     /// Early octets of blocks that take much memory go to the store, at their place in the bundle that comes: those of its payload,
     /// since the node reads all else.
     pub(crate) fn place_early(&mut self, session: SessionId) {
+        let neighbour = self.adjacencies.neighbour_mut(session);
+        if let Some(link) = neighbour.and_then(|it| it.session.datagrams()) {
+            link.crowd();
+        }
         while let Some(neighbour) = self.adjacencies.neighbour_mut(session)
             && let Some(link) = neighbour.session.datagrams()
             && link.is_crowded()
-            && (self.held.backlog()).has_room(session.stream(), self.config.store_queue_octets)
+            && (link.is_pressed()
+                || (self.held.backlog()).has_room(session.stream(), self.config.store_queue_octets))
         {
             let Some((block, Some((bundle, start)))) = link.take_crowded() else {
                 continue;

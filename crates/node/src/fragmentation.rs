@@ -2,7 +2,8 @@
 //! so (RFC 9171 5.8).
 //!
 //! Fragments are made on the way out and never stored; the bundle stays until next hops have acknowledged all of
-//! them. When one fails, it goes on behind those that were acknowledged without a gap. The cut falls at the same
+//! them. Where acknowledgments take their time, as over LTP, the payload of each leaves from where the bundle is stored: it was read only for
+//! its checksum. When one fails, it goes on behind those that were acknowledged without a gap. The cut falls at the same
 //! octets each time, so that fragments which a neighbour has already are known there for copies.
 //!
 //! So does a bundle whose transfer failed go on behind what the next hop keeps of it (docs/tcpcl-extensions.md 1).
@@ -13,6 +14,8 @@ use dhow_bundle::{FragmentRange, Header, Now};
 use dhow_link::stream::RefuseReason;
 
 use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use bytes::Bytes;
 
@@ -25,7 +28,7 @@ use crate::node::Node;
 use crate::sending::NOT_ACCEPTABLE_RETRY;
 use crate::sending::Outgoing;
 
-/// Payload of one fragment, at most, octets: a fragment is read into memory to compute its CRC.
+/// Payload of one fragment, at most, octets: a fragment is read into memory to compute its checksum.
 const PIECE_OCTETS_BOUND: u64 = 4 << 20;
 
 /// Octets that a fragment's header blocks and trailer may take more than those of its bundle, as it would go out
@@ -132,7 +135,9 @@ impl Node {
         let header_octets = octets(&head);
         let length = [&payload, &end].map(octets).into_iter();
         let length = length.fold(header_octets, u64::saturating_add);
-        let pieces = [head, payload, end].map(Piece::Octets);
+        let (payload, stored_octets) = self.fragment_payload(session, key, range, payload);
+        let pieces = core::iter::once(Piece::Octets(head)).chain(payload);
+        let pieces = pieces.chain([Piece::Octets(end)]);
         self.adjacencies.transmit(
             &mut self.outbox,
             now,
@@ -143,11 +148,33 @@ impl Node {
                 fragment: true,
                 start: range.offset,
                 header_octets,
+                stored_octets,
                 begun: now.monotonic,
             },
             length,
             pieces,
         );
+    }
+
+    /// A fragment's payload as it leaves, and its octets that leave from where the bundle is stored.
+    fn fragment_payload(
+        &self,
+        session: SessionId,
+        key: BundleKey,
+        range: FragmentRange,
+        payload: Bytes,
+    ) -> (Vec<Piece>, u64) {
+        let neighbour = self.adjacencies.neighbour(session);
+        let is_paced = neighbour.is_some_and(|it| it.session.is_paced());
+        let Some(entry) = self.held.entry(key).filter(|_| is_paced) else {
+            return (vec![Piece::Octets(payload)], 0);
+        };
+        let start = u64::from(entry.header_octets()).saturating_add(range.offset);
+        let extents = entry.extents().slice(start, range.length);
+        (
+            extents.into_iter().map(Piece::Extent).collect(),
+            range.length,
+        )
     }
 
     /// A fragment was taken (`failed` is `None`) or not.

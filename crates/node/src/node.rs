@@ -160,13 +160,7 @@ impl Node {
             },
             Event::Octets { stream, octets } => self.handle_octets(now, stream, octets),
             Event::Datagrams { stream, datagrams } => {
-                self.adjacencies.handle_datagrams(
-                    &mut self.attention,
-                    &self.config,
-                    now,
-                    SessionId::over(stream),
-                    &datagrams,
-                );
+                self.handle_datagrams(now, SessionId::over(stream), &datagrams)
             }
             Event::Left { stream, datagrams } => self.adjacencies.handle_left(
                 &mut self.attention,

@@ -38,6 +38,8 @@ pub(crate) struct Outgoing {
     pub(crate) start: u64,
     /// Octets of its header as it is sent.
     pub(crate) header_octets: u64,
+    /// Of `octets`, those that leave from where they are stored: they take no memory until the peer has them.
+    pub(crate) stored_octets: u64,
     /// When it began.
     pub(crate) begun: Instant,
 }
@@ -419,6 +421,7 @@ impl Node {
             fragment: false,
             start: leaving.start(),
             header_octets: u64::try_from(leaving.head.len()).unwrap_or(u64::MAX),
+            stored_octets: if whole { 0 } else { length },
             begun: now.monotonic,
         };
         let head = Piece::Octets(leaving.head.clone());

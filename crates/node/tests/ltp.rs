@@ -328,16 +328,26 @@ fn octets_behind_a_gap_are_stored_at_their_place_and_take_no_memory() {
 /// A quarter of the memory is for early octets, and three of four parts of that for those of one neighbour.
 #[test]
 fn octets_behind_gaps_take_no_more_than_their_part_of_the_memory() {
-    let most = (64 << 20) / 4 / 4 * 3;
-    assert!(is_kept_behind_a_gap(0, 64 << 20, most).0);
+    let most = (64_usize << 20) / 4 / 4 * 3;
+    // Each piece takes 128 octets beside its own.
+    let fitting = most - 128 * most.div_ceil(60_000);
+    assert!(is_kept_behind_a_gap(0, 64 << 20, fitting).0);
     assert!(!is_kept_behind_a_gap(0, 64 << 20, most + 1).0);
 }
 
-/// The octets that close a gap, and more behind the next gap than memory has room for, come at once: what has no room is lost, and the block is not given up.
+/// The octets that close a gap, and more behind the next gap than memory has room for, come at once: the store has them at their place, also where much waits
+/// for it.
 #[test]
-fn a_gap_that_closes_makes_no_room_for_what_comes_with_it() {
+fn octets_that_come_at_once_find_room_behind_gaps() {
+    for store_queue_octets in [64 << 10, 128 << 20] {
+        comes_at_once(store_queue_octets);
+    }
+}
+
+fn comes_at_once(store_queue_octets: u64) {
     let mut world = pair(17, LtpPolicy::default(), |_, config| {
         config.memory_octets = 8 << 20;
+        config.store_queue_octets = store_queue_octets;
     });
     world.hostile = false;
     world.settle();
@@ -353,11 +363,76 @@ fn a_gap_that_closes_makes_no_room_for_what_comes_with_it() {
     let closing = [&segments[first..=first], &segments[second + 1..third]];
     world.hear_at_once(0, 1, closing.concat());
     world.settle();
-    world.hear_at_once(0, 1, segments[second..third].to_vec());
+    world.hear_at_once(0, 1, vec![segments[second].clone()]);
     world.settle();
     let received = &world.client(1, receiver).received;
     assert_eq!(received.len(), 1);
     assert!(received[0].1 == sent);
+}
+
+/// Many blocks have a gap each, and none has much behind it: all of it together is more than there is memory for.
+#[test]
+fn octets_behind_the_gaps_of_many_blocks_find_room() {
+    let mut world = pair(19, LtpPolicy::default(), |_, config| {
+        config.memory_octets = 4 << 20;
+    });
+    world.hostile = false;
+    world.settle();
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    let sent = |number: u8| payload(number.into(), 60_000);
+    let blocks = (0..100).map(|number| {
+        let whole = bundle(number.into(), &sent(number));
+        block(number + 1, &whole, 1_300)
+    });
+    let mut second = Vec::new();
+    for mut segments in blocks {
+        second.push(segments.remove(1));
+        world.hear_at_once(0, 1, segments);
+        world.settle();
+    }
+    world.hear_at_once(0, 1, second);
+    world.settle();
+    let received = &world.client(1, receiver).received;
+    assert_eq!(received.len(), 100);
+    for (adu, octets) in received {
+        let number = u8::try_from(adu.sequence_number).unwrap();
+        assert!(*octets == sent(number), "{number}");
+    }
+}
+
+/// What lies in the store takes no memory while the peer, a minute away, has not said that it has it: the window keeps nothing from leaving.
+#[test]
+fn bundles_and_fragments_leave_without_a_pause_where_the_window_is_small() {
+    for (block_octets, sizes) in [
+        (64 << 10, vec![1_000_000]),
+        (LtpPolicy::BLOCK_MAX, vec![100_000; 10]),
+    ] {
+        let policy = LtpPolicy {
+            block_octets,
+            light_time_ms: 60_000,
+            ..LtpPolicy::default()
+        };
+        let mut world = pair(18, policy, |_, config| {
+            config.links[0].policy.window_octets = 64 << 10;
+        });
+        world.air.lost = 1_000;
+        offer(&mut world, &sizes);
+        world.stay(5);
+        assert!(world.air.sent > 1_000_000 / 1_400, "{}", world.air.sent);
+        world.air.lost = 0;
+        let receiver = world.connect(1, Client::new("ipn:2.42", true));
+        world.until("all are delivered", |world| {
+            world.client(1, receiver).received.len() == sizes.len()
+        });
+        let mut received: Vec<_> = (world.client(1, receiver).received.iter())
+            .map(|(adu, octets)| (adu.sequence_number, octets.clone()))
+            .collect();
+        received.sort();
+        for (number, (_, octets)) in (0..).zip(received) {
+            let size = sizes[usize::try_from(number).unwrap()];
+            assert!(octets == payload(number, size), "bundle {number} of {size}");
+        }
+    }
 }
 
 #[test]

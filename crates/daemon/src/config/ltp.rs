@@ -44,9 +44,9 @@ pub(super) const KEYS: &[Key] = &[
     key(
         "largest_block",
         Kind::Size,
-        Absent::Means("64MiB over LTP"),
+        Absent::Means("1TiB over LTP, and no more than 'transfer_mru'"),
         "\"64MiB\"",
-        "Over LTP, octets of a block at most, both ways, from 1024 to 1TiB; larger bundles leave as fragments.",
+        "Over LTP, octets of a block at most, both ways, from 1024 to 1TiB; larger bundles leave as fragments. Peers that take less cancel larger blocks: HDTN those above its maxBundleSizeBytes.",
     ),
     key(
         "key",

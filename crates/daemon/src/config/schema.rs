@@ -130,7 +130,7 @@ const POLICY: &[Key] = &[
         Kind::Size,
         Absent::Means("a 16th of [node] memory, from 4MiB to 128MiB"),
         "\"128MiB\"",
-        "Octets sent and not yet acknowledged, at most, per session. Within this limit, as many as the peer acknowledges in 10ms and six times the delay of an acknowledgment.",
+        "Octets sent and not yet acknowledged, at most, per session; over LTP those of them that are in memory. Within this limit, as many as the peer acknowledges in 10ms and six times the delay of an acknowledgment.",
     ),
     with_default(
         "window_bundles",

@@ -17,6 +17,9 @@ pub const LEAST_MTU: u64 = 128;
 /// The client service of the Bundle Protocol (RFC 7116 3.1.3).
 pub const BUNDLE_PROTOCOL: u64 = 1;
 
+/// A session may have one report more for each so many octets of its red part: a path that loses one segment in six has a gap in about as many.
+const REPORT_OCTETS: u64 = 8 << 10;
+
 /// Largest block, octets (1 TiB): far from the numbers that arithmetic ends at.
 pub const MAX_BLOCK_OCTETS: u64 = 1 << 40;
 
@@ -93,7 +96,8 @@ pub struct Config {
     pub reports_under_way: usize,
     /// Times that a checkpoint, report or cancellation is sent at most (RFC 5326 6.7, 6.8, 6.16). Default 16.
     pub transmissions: u32,
-    /// Reports in one session at most (RFC 5326 6.11), and checkpoints sent because of reports (6.13). Default 4,096.
+    /// Reports in one session at most (RFC 5326 6.11), and checkpoints sent because of reports (6.13), beside one for each 8 KiB of the
+    /// red part: a long block may last for thousands of round trips. Default 4,096.
     pub reports: u32,
     /// Retransmission cycles that follow each other (RFC 5326 6.22). Default 64.
     pub cycles: u32,
@@ -179,6 +183,12 @@ impl Config {
     pub(super) fn least_idle_timeout(&self) -> Duration {
         let round_trip = self.round_trip().saturating_add(self.margin);
         round_trip.saturating_mul(4)
+    }
+
+    /// Reports of a session of whose red part there are so many octets, at most.
+    pub(super) fn reports_of(&self, octets: u64) -> u32 {
+        let more = u32::try_from(octets / REPORT_OCTETS).unwrap_or(u32::MAX);
+        self.reports.saturating_add(more)
     }
 
     /// There and back.

@@ -132,6 +132,12 @@ impl Engine {
         self.local.config.reassembly_octets = octets;
     }
 
+    /// Octets behind gaps that are there.
+    #[must_use]
+    pub const fn octets_beyond(&self) -> u64 {
+        self.incoming.octets_beyond()
+    }
+
     /// Whether a session of this number is one in which this engine sends. A driver asks it to find the engine of a report.
     #[must_use]
     pub fn knows_session(&self, number: u64) -> Known {

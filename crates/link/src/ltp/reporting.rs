@@ -171,7 +171,7 @@ impl Reporting {
         of: &Reception,
         mut answer: Answer,
     ) -> Result<bool, Reason> {
-        if self.issued >= local.config.reports {
+        if self.issued >= local.config.reports_of(of.received.octets()) {
             return Err(Reason::RetransmissionLimit);
         }
         // RFC 5326 6.11: a report may tell of more than it is asked for. A red part that is there is one claim, by which a
@@ -271,7 +271,7 @@ impl Reporting {
         let few = FREE_REPORTS.saturating_add(gaps_told / GAPS_PER_REPORT);
         let repairs_soon = gaps(0, answer.lower) < self.gaps_told.div_ceil(2);
         let has_room = self.reports.len() < local.config.reports_under_way.div_ceil(2)
-            && self.issued < local.config.reports / 2
+            && self.issued < local.config.reports_of(of.received.octets()) / 2
             && (self.unasked < few || repairs_soon);
         if has_room && self.issue(local, of, answer)? {
             self.primary_upper = answer.upper;

@@ -295,7 +295,7 @@ impl SessionOut {
         let missing = self.rounds.push(&self.claimed, scope, report.serial, cycle);
         if missing > 0 {
             self.problems = self.problems.saturating_add(1);
-            if self.problems > config.reports {
+            if self.problems > config.reports_of(self.sent.min(self.red)) {
                 return Err(Reason::RetransmissionLimit);
             }
             // RFC 5326 6.22.

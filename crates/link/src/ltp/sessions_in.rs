@@ -49,6 +49,11 @@ impl SessionsIn {
         (self.sessions.len(), self.beyond, self.closed.len())
     }
 
+    /// Octets behind gaps, of all sessions.
+    pub(super) const fn octets_beyond(&self) -> u64 {
+        self.beyond
+    }
+
     /// Whether a session is open.
     pub(super) fn is_open(&self, number: u64) -> bool {
         self.sessions.contains_key(&number)

@@ -35,7 +35,8 @@ impl Adjacencies {
         EARLY_OCTETS.min(config.memory_octets / EARLY_SHARE)
     }
 
-    /// Datagrams came from a neighbour. One that has no more room for what came early loses it, as it may anywhere on its way.
+    /// Datagrams came from a neighbour, of which the first are handled; how many comes back. One that has no more room for what came early loses it, as it
+    /// may anywhere on its way.
     pub(crate) fn handle_datagrams(
         &mut self,
         attention: &mut Attention,
@@ -43,16 +44,17 @@ impl Adjacencies {
         now: Now,
         session: SessionId,
         datagrams: &[Bytes],
-    ) {
+    ) -> usize {
         let most_octets = Self::early_octets_bound(config);
         if let Some(neighbour) = self.neighbours.get_mut(&session)
             && let Some(link) = neighbour.session.datagrams()
         {
             neighbour.heard = now.monotonic;
             let of_others = self.early_octets.saturating_sub(neighbour.early_octets);
-            link.handle_datagrams(now, datagrams, most_octets.saturating_sub(of_others));
             attention.attend(session.stream());
+            return link.handle_datagrams(now, datagrams, most_octets.saturating_sub(of_others));
         }
+        datagrams.len()
     }
 
     /// The blocks that come from a neighbour, where its layer has some.

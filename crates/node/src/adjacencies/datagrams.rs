@@ -46,9 +46,13 @@ const fn engine_room(left_octets: u64) -> u64 {
     left_octets / 4 * 3
 }
 
-/// An engine takes octets behind gaps for as much room as it was told of last, and one that closes makes more of it. So it is told again after
-/// each of so many parts of the room, which is less than what it leaves.
+/// An engine takes octets behind gaps for as much room as it was told of last, and one that closes makes more of it. So datagrams come in parts of
+/// the room, one of so many, which is less than what it leaves. After each the store takes what it may, and the engine is told again.
 const PARTS: u64 = 16;
+
+/// The part of the room, one of so many, of which early octets make the store take all that it may, of whatever transfer, and then again after each
+/// of [`PARTS`] parts: what finds no room is lost.
+const PRESSED_PART: u64 = 2;
 
 /// Datagrams until there are so many octets, at least one.
 fn count_within(datagrams: &[Bytes], octets: u64) -> usize {
@@ -84,10 +88,10 @@ pub(crate) struct Datagrams {
     crowded: BTreeSet<TransferId>,
     /// The memory that early octets take.
     early_octets: u64,
-    /// Early octets that the store has.
-    stored_octets: u64,
     /// What `early_octets` may be.
     room_octets: u64,
+    /// The memory of early octets at which the store is to take what it may of all transfers.
+    pressed_at: u64,
     events: VecDeque<Told>,
     /// Rules that were broken, and how often.
     faults: VecDeque<(&'static str, u64)>,
@@ -202,8 +206,8 @@ impl Datagrams {
             newest: TransferId(0),
             crowded: BTreeSet::new(),
             early_octets: 0,
-            stored_octets: 0,
             room_octets: 0,
+            pressed_at: 0,
             events: VecDeque::new(),
             faults: VecDeque::new(),
             refused: 0,
@@ -211,21 +215,29 @@ impl Datagrams {
         }
     }
 
-    /// Datagrams came; `room_octets` may wait here in all.
-    pub(crate) fn handle_datagrams(&mut self, now: Now, datagrams: &[Bytes], room_octets: u64) {
+    /// Datagrams came, of which the first are handled; `room_octets` may wait here in all. How many were comes back: before the others, all
+    /// events are to be heard, and the store is to have what it may.
+    pub(crate) fn handle_datagrams(
+        &mut self,
+        now: Now,
+        datagrams: &[Bytes],
+        room_octets: u64,
+    ) -> usize {
+        let count = count_within(datagrams, room_octets / PARTS).min(datagrams.len());
+        let (part, _) = datagrams.split_at(count);
         self.room_octets = room_octets;
-        self.counts.received += length(datagrams.len());
-        self.counts.received_octets += datagrams.iter().map(|it| length(it.len())).sum::<u64>();
-        let mut rest = datagrams;
-        while !rest.is_empty() {
-            let (part, behind) = rest.split_at(count_within(rest, room_octets / PARTS));
-            if let Machine::Ltp(engine, _) = &mut self.machine {
-                engine.set_room(engine_room(room_octets).saturating_add(self.stored_octets));
-            }
-            self.machine.link_mut().handle_datagrams(now, part);
-            self.translate_all(now);
-            rest = behind;
+        let step = room_octets / PARTS;
+        let next = self.early_octets.saturating_add(step);
+        self.pressed_at = self.pressed_at.min(next).max(room_octets / PRESSED_PART);
+        self.counts.received += length(part.len());
+        self.counts.received_octets += part.iter().map(|it| length(it.len())).sum::<u64>();
+        if let Machine::Ltp(engine, _) = &mut self.machine {
+            let left = engine_room(room_octets).saturating_sub(self.early_octets);
+            engine.set_room(engine.octets_beyond().saturating_add(left));
         }
+        self.machine.link_mut().handle_datagrams(now, part);
+        self.translate_all(now);
+        count
     }
 
     pub(crate) fn handle_left(&mut self, now: Now, datagrams: u64) {
@@ -343,6 +355,22 @@ impl Datagrams {
         !self.crowded.is_empty()
     }
 
+    /// Whether the room for early octets is so full that the store is to take what it may though much waits for it: that is no more memory.
+    pub(crate) const fn is_pressed(&self) -> bool {
+        self.early_octets >= self.room_octets / PRESSED_PART
+    }
+
+    /// Where the room is that full, all transfers with early octets in memory are crowded; not again until much more came.
+    pub(crate) fn crowd(&mut self) {
+        if matches!(self.machine, Machine::Ltp(..)) && self.early_octets >= self.pressed_at.max(1) {
+            let with_some = (self.transfers.iter()).filter(|(_, coming)| coming.has_pieces());
+            self.crowded
+                .extend(with_some.map(|(transfer, _)| *transfer));
+            let step = self.room_octets / PARTS;
+            self.pressed_at = self.early_octets.saturating_add(step);
+        }
+    }
+
     /// A block with early octets of which the store may be given some, and the bundle in it whose octets are the next, with the place at which it
     /// begins. All events must have been heard.
     pub(crate) fn take_crowded(&mut self) -> Option<(TransferId, Option<(TransferId, u64)>)> {
@@ -369,11 +397,10 @@ impl Datagrams {
         let Some(coming) = self.transfers.get_mut(&transfer) else {
             return Vec::new();
         };
-        let before = (coming.memory_octets(), coming.stored_octets());
+        let before = coming.memory_octets();
         let placed = coming.place(end);
-        let after = (coming.memory_octets(), coming.stored_octets());
-        self.early_octets = self.early_octets.saturating_sub(before.0) + after.0;
-        self.stored_octets = self.stored_octets.saturating_sub(before.1) + after.1;
+        let after = coming.memory_octets();
+        self.early_octets = self.early_octets.saturating_sub(before) + after;
         placed
     }
 
@@ -509,7 +536,6 @@ impl Datagrams {
             match it {
                 Early::Piece(octets) => self.give(transfer, octets, total),
                 Early::Run(run) => {
-                    self.stored_octets = self.stored_octets.saturating_sub(run.octets);
                     coming.given = coming.given.saturating_add(run.octets);
                     self.events.push_back(Told::Placed { transfer, run });
                 }
@@ -564,7 +590,6 @@ impl Datagrams {
         let coming = self.transfers.remove(&transfer)?;
         self.crowded.remove(&transfer);
         self.early_octets = self.early_octets.saturating_sub(coming.memory_octets());
-        self.stored_octets = self.stored_octets.saturating_sub(coming.stored_octets());
         Some(coming)
     }
 }

@@ -79,7 +79,6 @@ pub(super) struct Coming {
     /// Early octets, wherever they are.
     octets: u64,
     memory_octets: u64,
-    stored_octets: u64,
     runs: usize,
     /// Memory at which a look is due.
     due: u64,
@@ -95,7 +94,6 @@ impl Coming {
             early: BTreeMap::new(),
             octets: 0,
             memory_octets: 0,
-            stored_octets: 0,
             runs: 0,
             due: step,
             step,
@@ -107,9 +105,9 @@ impl Coming {
         self.memory_octets
     }
 
-    /// Early octets that the store has.
-    pub(super) const fn stored_octets(&self) -> u64 {
-        self.stored_octets
+    /// Whether some of them are here.
+    pub(super) fn has_pieces(&self) -> bool {
+        self.memory_octets > RUN_OCTETS.saturating_mul(length(self.runs))
     }
 
     /// Early octets, wherever they are.
@@ -185,8 +183,7 @@ impl Coming {
     fn add(&mut self, at: u64, early: Early) {
         self.octets = self.octets.saturating_add(early.octets());
         self.memory_octets = self.memory_octets.saturating_add(early.cost());
-        if let Early::Run(run) = &early {
-            self.stored_octets = self.stored_octets.saturating_add(run.octets);
+        if matches!(early, Early::Run(_)) {
             self.runs = self.runs.saturating_add(1);
         }
         self.early.insert(at, early);
@@ -196,8 +193,7 @@ impl Coming {
         let early = self.early.remove(&at)?;
         self.octets = self.octets.saturating_sub(early.octets());
         self.memory_octets = self.memory_octets.saturating_sub(early.cost());
-        if let Early::Run(run) = &early {
-            self.stored_octets = self.stored_octets.saturating_sub(run.octets);
+        if matches!(early, Early::Run(_)) {
             self.runs = self.runs.saturating_sub(1);
         }
         self.due = self.due.min(self.memory_octets.saturating_add(self.step));
@@ -246,7 +242,8 @@ mod tests {
                 assert!(at + length(octets.len()) <= end);
                 length(octets.len())
             }).sum();
-            prop_assert_eq!(coming.stored_octets(), placed);
+            let runs = coming.early.values().filter(|it| matches!(it, Early::Run(_)));
+            prop_assert_eq!(runs.map(Early::octets).sum::<u64>(), placed);
             for (from, to) in missing {
                 prop_assert_eq!(coming.given, from);
                 coming.given = to;
@@ -266,7 +263,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(coming.given, at);
-            prop_assert_eq!((coming.early_octets(), coming.memory_octets(), coming.stored_octets(), coming.runs), (0, 0, 0, 0));
+            prop_assert_eq!((coming.early_octets(), coming.memory_octets(), coming.runs), (0, 0, 0));
         }
     }
 }

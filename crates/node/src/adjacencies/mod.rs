@@ -517,6 +517,10 @@ impl Adjacencies {
             1
         };
         neighbour.window.sent(now.monotonic, outgoing.octets);
+        if neighbour.session.is_paced() && outgoing.stored_octets > 0 {
+            // What was read for it takes no part of the window any more.
+            self.to_serve.insert(session);
+        }
         neighbour.opened(transfer, outgoing);
         neighbour.command(now, LinkCommand::Transmit { transfer, length });
         Some(transfer)

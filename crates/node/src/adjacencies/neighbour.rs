@@ -55,6 +55,8 @@ pub(crate) struct Neighbour {
     outgoing: Series<Outgoing>,
     /// Octets by which the window is charged for these.
     outgoing_octets: u64,
+    /// Of those, the ones that leave from where they are stored.
+    stored_octets: u64,
     /// Bundles that the peer keeps for another node, which has not taken them; the window is not charged for these.
     kept: BTreeMap<TransferId, Outgoing>,
     pub(crate) next_transfer: u64,
@@ -210,6 +212,7 @@ impl Neighbour {
             unverified: None,
             outgoing: Series::default(),
             outgoing_octets: 0,
+            stored_octets: 0,
             kept: BTreeMap::new(),
             next_transfer: 0,
             waits_for_socket: false,
@@ -264,7 +267,7 @@ impl Neighbour {
     /// True while another bundle may be given to this session.
     pub(crate) fn has_room(&self, now: Instant) -> bool {
         self.has_place(now)
-            && (self.in_flight == 0 || self.in_flight_octets < self.policy.window_octets)
+            && (self.in_flight == 0 || self.window_use() < self.policy.window_octets)
             && !self.is_filled(now)
     }
 
@@ -275,11 +278,20 @@ impl Neighbour {
 
     /// True while a small bundle may be given to this session though there is no room for others: those have left it a little.
     pub(crate) fn has_room_ahead(&self, now: Instant) -> bool {
-        let octets = self.in_flight_octets.saturating_sub(AHEAD_OCTETS);
+        let octets = self.window_use().saturating_sub(AHEAD_OCTETS);
         self.has_place(now)
             && self.cut_through.is_none()
             && (self.in_flight == 0 || octets < self.policy.window_octets)
             && (self.in_flight <= 1 || self.is_wide(now, octets))
+    }
+
+    /// Octets of the configured window that are in use. Where the layer's own rate says how much is under way, the window bounds memory alone: of what
+    /// leaves from the store only a peer that is an hour away would say for how long it is under way.
+    fn window_use(&self) -> u64 {
+        match self.session.is_paced() {
+            true => self.in_flight_octets.saturating_sub(self.stored_octets),
+            false => self.in_flight_octets,
+        }
     }
 
     /// True when it can take bundles, now or soon.
@@ -331,6 +343,7 @@ impl Neighbour {
     /// A transfer is opened.
     pub(crate) fn opened(&mut self, transfer: TransferId, outgoing: Outgoing) {
         self.outgoing_octets = self.outgoing_octets.saturating_add(outgoing.octets);
+        self.stored_octets = self.stored_octets.saturating_add(outgoing.stored_octets);
         self.outgoing.push(transfer.0, outgoing);
     }
 
@@ -353,12 +366,14 @@ impl Neighbour {
     pub(crate) fn closed(&mut self, transfer: TransferId) -> Option<Outgoing> {
         let outgoing = self.outgoing.remove(transfer.0)?;
         self.outgoing_octets = self.outgoing_octets.saturating_sub(outgoing.octets);
+        self.stored_octets = self.stored_octets.saturating_sub(outgoing.stored_octets);
         Some(outgoing)
     }
 
     /// All transfers are over: those that the peer kept, which are the oldest, and the others in the order in which they began.
     pub(crate) fn all_closed(&mut self) -> impl DoubleEndedIterator<Item = Outgoing> + use<> {
         self.outgoing_octets = 0;
+        self.stored_octets = 0;
         let kept = core::mem::take(&mut self.kept).into_values();
         kept.chain(core::mem::take(&mut self.outgoing).into_values())
     }
@@ -366,7 +381,7 @@ impl Neighbour {
     /// There was no room for a bundle: when there may be although nothing happens.
     pub(crate) fn note_full(&mut self, now: Instant) -> Option<Instant> {
         let is_full = self.in_flight > 0
-            && (self.is_filled(now) || self.in_flight_octets >= self.policy.window_octets);
+            && (self.is_filled(now) || self.window_use() >= self.policy.window_octets);
         if !is_full {
             return None;
         }
@@ -375,7 +390,7 @@ impl Neighbour {
         if self.waits_for_socket {
             return None;
         }
-        let is_most = self.in_flight_octets >= self.policy.window_octets;
+        let is_most = self.window_use() >= self.policy.window_octets;
         self.window.grows_at(now).filter(|_| !is_most)
     }
 

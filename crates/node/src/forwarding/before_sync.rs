@@ -92,6 +92,7 @@ impl Forwarding {
             fragment: false,
             start: 0,
             header_octets: u64::try_from(head.len()).unwrap_or(u64::MAX),
+            stored_octets: 0,
             begun: now.monotonic,
         };
         adjacencies.charge(held, session, key);

@@ -199,6 +199,7 @@ impl Forwarding {
             fragment: false,
             start: 0,
             header_octets: u64::try_from(outgoing.octets.len()).unwrap_or(u64::MAX),
+            stored_octets: octets,
             begun: now.monotonic,
         };
         let Some(transfer) = adjacencies.open_transfer(now, session, sent, length) else {

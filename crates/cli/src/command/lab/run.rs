@@ -67,7 +67,7 @@ pub struct Run {
     /// Keep nodes' stores in the results
     #[arg(long)]
     keep: bool,
-    /// Capture what passes over links, a file for each node (needs dumpcap)
+    /// Capture what passes over links, a file for each end of a link (needs dumpcap)
     #[arg(long)]
     pcap: bool,
     /// Profile nodes: the functions that took most of the processor, a text for each node (needs perf)
@@ -145,6 +145,11 @@ impl Run {
                 Err(_) if interrupt::is_requested() => return Ok(Ending::Interrupted),
                 planned => planned?,
             };
+            if several && !self.backends.contains(&Place::Netns) && Study::has_programs(&plan)? {
+                let path = path.display();
+                output::note(&format!("{path} is left out: virtual time has no programs"));
+                continue;
+            }
             Study::check_report(&path, &plan)?;
             Study::tell_notes(&plan)?;
             if self.backends.contains(&Place::Netns) {
@@ -169,6 +174,11 @@ impl Run {
                 return Ok(Ending::Interrupted);
             }
             planned.push((path, place, plan, commands));
+        }
+        if planned.is_empty() {
+            let place = self.scenario.display();
+            let what = format!("no scenario of {place} runs in virtual time: all have programs");
+            return Err(Failure::usage(what).with_hint("--backend netns has them"));
         }
         let page = self.page.map(Page::start).transpose()?;
         if let Some(page) = &page {

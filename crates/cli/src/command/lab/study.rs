@@ -129,6 +129,17 @@ impl Study {
         Ok(())
     }
 
+    /// Whether any of its runs has programs.
+    pub fn has_programs(plan: &Plan) -> Result<bool, Failure> {
+        for run in combinations(plan) {
+            let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
+            if !scenario.programs.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Says what is not as the scenario's contact plans say it.
     pub fn tell_notes(plan: &Plan) -> Result<(), Failure> {
         if let Some(run) = plan.runs.first() {

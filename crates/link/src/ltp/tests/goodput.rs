@@ -160,3 +160,25 @@ fn a_long_path_that_loses_is_busy_until_the_end() {
         assert!(again < 2 * expected, "seed {seed}: {again} octets again");
     }
 }
+
+/// A block that lasts for hundreds of round trips has more reports than a short one may have: as many as its losses take.
+#[test]
+fn a_long_block_has_a_report_for_each_of_its_losses() {
+    let config = Config {
+        light_time: Duration::from_millis(5),
+        checkpoint_octets: 0,
+        reports: 2,
+        ..Config::default()
+    };
+    for seed in 0..4 {
+        let conditions = Conditions {
+            lost: 50,
+            delay: 5_000,
+            ..Conditions::default()
+        };
+        let mut world = World::new(&config, conditions, seed);
+        let transfer = world.transmit(0, block(seed, 5_000_000));
+        world.settle(3_000 * SECOND);
+        assert!(world.ends[0].transmitted.contains_key(&transfer));
+    }
+}
