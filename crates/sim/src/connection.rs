@@ -8,7 +8,7 @@ use dhow_bundle::Instant;
 use dhow_channel::{Delay, Dice, Line, Loss};
 use dhow_node::config::LinkId;
 use dhow_node::driver::StreamId;
-use dhow_scenario::scenario::{AtEnd, Channel, Fidelity, Link, Protocol, Transport};
+use dhow_scenario::scenario::{AtEnd, Channel, Fidelity, Link, Protocol, Sharing, Transport};
 
 use crate::capture::Conversation;
 use crate::congestion::{Congestion, Control, SEGMENT_OCTETS};
@@ -438,6 +438,18 @@ impl Wire {
         }
         let answer = || way.congestion.as_ref()?.poll_timeout();
         (way.busy > now).then_some(way.busy).or_else(answer)
+    }
+
+    /// The octets that one side may write at once, at most.
+    #[must_use]
+    pub const fn turn_octets(&self) -> u64 {
+        self.chunk_octets
+    }
+
+    /// Whether radios at its ends are about one bundle until that has left.
+    #[must_use]
+    pub fn goes_by_bundle(&self) -> bool {
+        (self.channel).is_some_and(|channel| channel.sharing == Sharing::Ends)
     }
 
     /// Whether packets are lost on it.
