@@ -36,6 +36,10 @@ const SILENT_BOUND: usize = 4_096;
 /// Neighbours that are there are told of a table that has changed after this time: other changes may follow.
 const REFRESH: Duration = Duration::from_secs(10);
 
+/// With more bundles their order is made anew once in so long, at most, and otherwise as soon as it has changed.
+const REORDERED_BUNDLES: usize = 256;
+const REORDERED: Duration = Duration::from_secs(1);
+
 /// Whether a neighbour is to have no copy, whatever its rank: it has one, was given one, or has one on its way.
 fn is_out(number: u64, bundle: &Bundle, (id, peer): (&NodeId, &Peer)) -> bool {
     peer.known.contains(&number)
@@ -75,6 +79,8 @@ struct Peer {
     awaited: Option<Instant>,
     /// When it was last told something.
     told: Option<Instant>,
+    /// The order of the scheme in which its bundles are ranked, and when they were.
+    order: (u64, Instant),
 }
 
 impl Peer {
@@ -140,6 +146,7 @@ impl<S: Scheme> Replication<S> {
             priority: Priority::Normal,
             permits: 0,
             hops: 0,
+            octets: 0,
             given: Vec::new(),
             taken: Vec::new(),
         };
@@ -154,9 +161,16 @@ impl<S: Scheme> Replication<S> {
         let Some(bundle) = self.bundles.get_mut(&number) else {
             return;
         };
+        match (bundle.octets, facts.from) {
+            (0, Some(from)) => self.scheme.carried(from, facts.octets),
+            (0, None) => {}
+            _ => self.scheme.release(bundle),
+        }
         bundle.destination = facts.destination.cloned();
         bundle.priority = facts.priority;
         bundle.hops = facts.hops;
+        bundle.octets = facts.octets.max(1);
+        self.scheme.hold(bundle);
         if bundle.permits == 0 {
             bundle.permits = match facts.is_own || planted(Mutant::PermitsAnew) {
                 true => own,
@@ -204,12 +218,24 @@ impl<S: Scheme> Replication<S> {
         }
     }
 
+    /// Rank the bundles for a neighbour anew, where their order has changed since.
+    fn reorder(&mut self, now: Instant, id: &NodeId) {
+        let is_few = self.bundles.len() <= REORDERED_BUNDLES;
+        let order = self.scheme.order();
+        let is_due = |(known, at): (u64, Instant)| known != order && (is_few || at + REORDERED <= now);
+        if self.peers.get(id).is_some_and(|peer| is_due(peer.order)) {
+            self.offer_all(id);
+        }
+    }
+
     /// Rank the newest bundles for a neighbour.
     fn offer_all(&mut self, id: &NodeId) {
+        let order = self.scheme.order();
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
         peer.awaited = None;
+        peer.order = (order, self.now);
         peer.ranked.clear();
         peer.ranks.clear();
         for (&number, bundle) in self.bundles.iter().rev().take(COMPARED_BOUND) {
@@ -285,11 +311,16 @@ impl<S: Scheme> Router for Replication<S> {
             }
             (BundleChange::Removed, Some(number)) => {
                 self.numbers.remove(&key);
-                self.bundles.remove(&number);
+                if let Some(bundle) = self.bundles.remove(&number)
+                    && bundle.octets > 0
+                {
+                    self.scheme.release(&bundle);
+                }
             }
             (BundleChange::Taken(peer), Some(number)) => self.take(number, peer),
             (BundleChange::Given(peer), Some(number)) => {
                 if let Some(bundle) = self.bundles.get_mut(&number) {
+                    self.scheme.carried(peer, bundle.octets);
                     bundle.end(peer);
                     if !planted(Mutant::GivenForgotten) {
                         bundle.give(&octets(peer));
@@ -337,6 +368,7 @@ impl<S: Scheme> Router for Replication<S> {
             self.silent.insert(peer.clone());
             self.offer_all(peer);
         }
+        self.reorder(now, peer);
         let state = self.peers.get_mut(peer)?;
         while let Some(&(at, number)) = state.resting.first()
             && at <= now
