@@ -306,7 +306,9 @@ impl Scheme for MaxProp {
         let tables = tables.chain(self.from.values());
         let entries = tables.chain([&self.own, &self.costs]).flatten();
         let entries = entries.map(|(node, _)| text_octets(node.endpoint()) + 64);
-        let nodes = (self.others.keys()).chain(self.from.keys()).chain(self.carried.keys());
+        let nodes = (self.others.keys())
+            .chain(self.from.keys())
+            .chain(self.carried.keys());
         let nodes = nodes.map(|node| text_octets(node.endpoint()) + 64);
         tree_octets::<(NodeId, (Option<Instant>, Likelihoods))>(self.others.len())
             .saturating_add(entries.chain(nodes).sum())
@@ -497,7 +499,10 @@ mod tests {
         ] {
             carry(&mut here, carried);
             let young = here.young_octets();
-            assert_eq!((young, here.threshold), (mean.min(10_000 - mean), threshold));
+            assert_eq!(
+                (young, here.threshold),
+                (mean.min(10_000 - mean), threshold)
+            );
         }
         // The store loses those of one hop: what was beyond them is not.
         for _ in 0..3 {

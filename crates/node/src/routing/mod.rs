@@ -176,6 +176,11 @@ pub(crate) trait Router: Send {
     /// What it has to say to the router of the same kind of a neighbour, and that neighbour (docs/adverts.md).
     fn poll_advert(&mut self, key: AdvertKey, hash: IdentityHash<'_>) -> Option<(NodeId, Vec<u8>)>;
 
+    /// What it said last to a neighbour has not left, and is told no more. True where it says all again, for which it is asked next.
+    fn tell_anew(&mut self, _: &NodeId) -> bool {
+        false
+    }
+
     /// What a neighbour's router of the same kind says: any octets. False where they are no such advert.
     fn handle_advert(
         &mut self,
@@ -330,7 +335,8 @@ impl Routers {
         let place = match place {
             Some(place) => place,
             None => {
-                self.routers.push((kind, router(kind, copies, quota_octets)?));
+                self.routers
+                    .push((kind, router(kind, copies, quota_octets)?));
                 self.routers.len() - 1
             }
         };

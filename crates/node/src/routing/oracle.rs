@@ -209,8 +209,8 @@ mod tests {
         let taken = files.map(|file| check_advert(&fs::read(file.unwrap().path()).unwrap()));
         assert_eq!(
             taken.sum::<usize>(),
-            13,
-            "two adverts, one body and one of another router by two routers each; one with an empty table by two, one with predictabilities; one with likelihoods; one of acknowledgments"
+            25,
+            "two adverts, one body and one of another router by five routers each; one with an empty table by two, one with predictabilities; one with likelihoods; one of acknowledgments"
         );
     }
 }
