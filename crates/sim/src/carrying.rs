@@ -222,6 +222,7 @@ impl World {
         }
         way.busy = carriage.free;
         self.radios.occupy((number, road), line, carriage.free);
+        let sending = carriage.leaving.ends.since(carriage.leaving.begins);
         way.flying.push_back(Flight {
             leaving: carriage.leaving,
             sent,
@@ -230,6 +231,7 @@ impl World {
         });
         self.queue
             .push(arrives, Occurrent::Arrival(key, side.other()));
+        self.spend(number, line, sending);
     }
 
     /// Octets are there.

@@ -294,6 +294,9 @@ pub struct Wire {
     pub at_end: AtEnd,
     /// The number of contacts at present; always one where the link is always there.
     pub contacts: u32,
+    /// Its ends whose batteries are empty, and contacts that there would be but for them.
+    pub(crate) silent_ends: u8,
+    pub(crate) hidden_contacts: u32,
     /// Connections over it.
     pub connections: Vec<ConnectionKey>,
     /// When a connection ended last, at the dialling and at the accepting side.
@@ -347,6 +350,8 @@ impl Wire {
             round_trip: link.round_trip(),
             at_end: link.at_end,
             contacts: 0,
+            silent_ends: 0,
+            hidden_contacts: 0,
             connections: Vec::new(),
             parted: (Instant::START, Instant::START),
             open: (Duration::ZERO, Instant::START),
