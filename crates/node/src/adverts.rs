@@ -136,10 +136,29 @@ impl Node {
             for (place, octet) in key.iter_mut().zip(halves.into_iter().flatten()) {
                 *place = octet;
             }
-            if let Some((router, peer, body)) = self.forwarding.poll_advert(&self.held, key) {
+            if let Some((router, peer, body)) = self.forwarding.poll_advert(&self.held, key)
+                && !self.is_behind(now, &router, &peer)
+            {
                 self.advertise(now, &router, &peer, &body);
             }
         }
+    }
+
+    /// Whether the last advert to a neighbour waits, and its router is to say again what was in it.
+    fn is_behind(&mut self, now: Now, router: &str, peer: &NodeId) -> bool {
+        let Some(destination) = routing_service(peer) else {
+            return false;
+        };
+        let subject = self.services.adverts.subject(peer, router, now.monotonic);
+        let last = subject.last;
+        let Some(last) = last.filter(|&last| self.held.waits_for(last, &destination)) else {
+            return false;
+        };
+        if !self.forwarding.tell_anew(router, peer) {
+            return false;
+        }
+        self.delete(now, last, Removal::Deleted, None);
+        true
     }
 
     fn advertise(&mut self, now: Now, router: &str, peer: &NodeId, body: &[u8]) {
@@ -156,6 +175,8 @@ impl Node {
         let Some(last) = self.services.adverts.may_say(peer, router, now.monotonic) else {
             return;
         };
+        // Each acknowledgment is told once: one that waits stays beside the next.
+        let last = last.filter(|_| router != acknowledgments::NAME);
         if let Some(last) = last.filter(|&last| self.held.waits_for(last, &destination)) {
             self.delete(now, last, Removal::Deleted, None);
         }

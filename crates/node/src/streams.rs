@@ -18,7 +18,7 @@ use crate::delivery::client::Client;
 use crate::driver::{Action, Occurrence, StreamId};
 use crate::node::{Node, Stage};
 use crate::routing::{Contact, Hop};
-use crate::view::Activity;
+use crate::view::{Activity, Unwritten};
 
 impl Node {
     /// An application's connection is there.
@@ -144,6 +144,17 @@ impl Node {
     pub fn may_have_octets(&self, stream: StreamId) -> bool {
         let neighbour = self.adjacencies.neighbour(SessionId::over(stream));
         neighbour.is_none_or(|neighbour| neighbour.session.may_have_octets())
+    }
+
+    /// The octets of bundles that a stream is to write, as far as their transfers are opened.
+    #[must_use]
+    pub fn unwritten(&self, stream: StreamId) -> Unwritten {
+        let neighbour = self.adjacencies.neighbour(SessionId::over(stream));
+        let session = neighbour.map(|neighbour| &neighbour.session);
+        session.map_or_else(Unwritten::default, |session| Unwritten {
+            begun_octets: session.leaving_octets(),
+            queued_octets: session.queued_octets(),
+        })
     }
 
     /// True where a stream's octets are known to be written when `poll_octets` is called again: nobody acknowledges them, and a bundle is let go of

@@ -178,6 +178,15 @@ pub enum Activity {
     Arriving(Instant),
 }
 
+/// Octets of bundles that a stream is to write: of transfers that are opened and have not left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unwritten {
+    /// Octets of the transfer that has begun to leave, without the heads of its segments.
+    pub begun_octets: u64,
+    /// Octets of transfers of which nothing has left.
+    pub queued_octets: u64,
+}
+
 /// Datagrams of a conversation since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCounts {

@@ -139,6 +139,7 @@ impl NodeKind {
             read: self.read,
             host: Arc::clone(&self.host),
             guest_of: None,
+            battery: None,
         }
     }
 }

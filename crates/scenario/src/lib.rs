@@ -30,6 +30,7 @@
 //! # Ok::<(), dhow_scenario::ScenarioError>(())
 //! ```
 
+mod battery;
 mod contact_plan;
 mod energy;
 mod entropy;

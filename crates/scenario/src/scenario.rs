@@ -16,6 +16,7 @@ use dhow_bundle::{BundleFlags, Version};
 use dhow_channel::{Delay, Loss, Rate, RateTrace};
 
 use crate::ScenarioError;
+pub use crate::battery::Battery;
 pub use crate::energy::Energy;
 use crate::file;
 pub use crate::host::{By, Host, HostKind, Processor, Wire};
@@ -148,6 +149,8 @@ pub struct Node {
     pub host: Arc<Host>,
     /// The node whose host it is on as well; that one is on its own.
     pub guest_of: Option<NodeIndex>,
+    /// What it and its radios live on, where that has an end.
+    pub battery: Option<Battery>,
 }
 
 impl Node {

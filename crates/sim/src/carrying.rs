@@ -52,13 +52,15 @@ impl World {
             let Some(connection) = self.connection_mut(key) else {
                 return;
             };
-            let (road, broken) = (road_at(connection.road), connection.broken);
+            let (number, broken) = (connection.road, connection.broken);
             let end = connection.end(side);
             let (machine, life, stream, state) = (end.machine, end.life, end.stream, end.state);
             if !matches!(state, EndState::Open | EndState::Closing) || !self.lives(machine, life) {
                 return;
             }
-            let Some(road) = self.roads.get(road) else {
+            let waits = !broken && self.waits_for_radio(number, (key, side));
+            let begun = self.begun_octets(number, (key, side));
+            let Some(road) = self.roads.get(road_at(number)) else {
                 return;
             };
             let Some(connection) = self
@@ -69,10 +71,10 @@ impl World {
                 return;
             };
             let way = &mut connection.end_mut(side).way;
-            if !broken && road.is_open() && self.radios.are_busy(road, now) {
+            if waits {
                 // An end whose `Writable` is on its way comes back by that.
                 if !std::mem::replace(&mut way.unsynced, true) {
-                    self.radios.wait(road, (key, side), &mut self.queue);
+                    self.radios.wait(road, (key, side), now, &mut self.queue);
                 }
                 return;
             }
@@ -90,7 +92,9 @@ impl World {
                 }
                 return;
             }
-            let limit = usize::try_from(room.min(1 << 20)).unwrap_or(usize::MAX);
+            // The bundle behind the one that has begun waits until the radios are free again.
+            let most = room.min(1 << 20).min(begun.unwrap_or(u64::MAX));
+            let limit = usize::try_from(most).unwrap_or(usize::MAX);
             let at = machine;
             let machine = self.machines.get_mut(machine.at());
             let gather = &mut self.gather;
@@ -103,7 +107,7 @@ impl World {
             // A node that gives less than it may has no more, and says so when that changes; unless it learns by the next call that all is
             // written.
             let counts = octets > 0 && self.counts_written(at, stream);
-            let is_all = octets < room.min(1 << 20) && !counts;
+            let is_all = octets < most && !counts;
             if is_all && let Some(connection) = self.connection_mut(key) {
                 connection.end_mut(side).way.wants = false;
             }
@@ -115,6 +119,9 @@ impl World {
             } else if octets > 0 {
                 // The socket has taken it, and nobody will see it.
                 self.judge_written(key, side, &portion);
+            }
+            if !broken {
+                self.hold_radios(number, (key, side), !is_all);
             }
             if is_all {
                 if state == EndState::Closing {
@@ -215,6 +222,7 @@ impl World {
         }
         way.busy = carriage.free;
         self.radios.occupy((number, road), line, carriage.free);
+        let sending = carriage.leaving.ends.since(carriage.leaving.begins);
         way.flying.push_back(Flight {
             leaving: carriage.leaving,
             sent,
@@ -223,6 +231,7 @@ impl World {
         });
         self.queue
             .push(arrives, Occurrent::Arrival(key, side.other()));
+        self.spend(number, line, sending);
     }
 
     /// Octets are there.

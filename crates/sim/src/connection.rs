@@ -8,7 +8,7 @@ use dhow_bundle::Instant;
 use dhow_channel::{Delay, Dice, Line, Loss};
 use dhow_node::config::LinkId;
 use dhow_node::driver::StreamId;
-use dhow_scenario::scenario::{AtEnd, Channel, Fidelity, Link, Protocol, Transport};
+use dhow_scenario::scenario::{AtEnd, Channel, Fidelity, Link, Protocol, Sharing, Transport};
 
 use crate::capture::Conversation;
 use crate::congestion::{Congestion, Control, SEGMENT_OCTETS};
@@ -294,6 +294,9 @@ pub struct Wire {
     pub at_end: AtEnd,
     /// The number of contacts at present; always one where the link is always there.
     pub contacts: u32,
+    /// Its ends whose batteries are empty, and contacts that there would be but for them.
+    pub(crate) silent_ends: u8,
+    pub(crate) hidden_contacts: u32,
     /// Connections over it.
     pub connections: Vec<ConnectionKey>,
     /// When a connection ended last, at the dialling and at the accepting side.
@@ -347,6 +350,8 @@ impl Wire {
             round_trip: link.round_trip(),
             at_end: link.at_end,
             contacts: 0,
+            silent_ends: 0,
+            hidden_contacts: 0,
             connections: Vec::new(),
             parted: (Instant::START, Instant::START),
             open: (Duration::ZERO, Instant::START),
@@ -438,6 +443,18 @@ impl Wire {
         }
         let answer = || way.congestion.as_ref()?.poll_timeout();
         (way.busy > now).then_some(way.busy).or_else(answer)
+    }
+
+    /// The octets that one side may write at once, at most.
+    #[must_use]
+    pub const fn turn_octets(&self) -> u64 {
+        self.chunk_octets
+    }
+
+    /// Whether radios at its ends are about one bundle until that has left.
+    #[must_use]
+    pub fn goes_by_bundle(&self) -> bool {
+        (self.channel).is_some_and(|channel| channel.sharing == Sharing::Ends)
     }
 
     /// Whether packets are lost on it.

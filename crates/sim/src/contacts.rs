@@ -26,15 +26,24 @@ impl World {
         let Some(road) = self.roads.get_mut(contact.link.0) else {
             return;
         };
-        road.contacts += 1;
-        if road.contacts > 1 {
+        if road.silent_ends > 0 {
+            road.hidden_contacts += 1;
             return;
         }
+        road.contacts += 1;
+        if road.contacts == 1 {
+            self.open_road(link);
+        }
+    }
+
+    /// The first contact of a link at present begins.
+    pub(crate) fn open_road(&mut self, link: u32) {
+        let now = self.now;
         // One that begins as the run ends is none.
         self.counts.contacts += u64::from(now < self.end);
         self.remark_contact(link, "a contact begins");
         self.join_radios(link);
-        let Some(road) = self.roads.get_mut(contact.link.0) else {
+        let Some(road) = self.roads.get_mut(road_at(link)) else {
             return;
         };
         road.open.1 = now;
@@ -109,14 +118,25 @@ impl World {
     }
 
     pub(crate) fn contact_ends(&mut self, number: u32) {
+        let Some(road) = self.roads.get_mut(road_at(number)) else {
+            return;
+        };
+        if road.silent_ends > 0 {
+            road.hidden_contacts = road.hidden_contacts.saturating_sub(1);
+            return;
+        }
+        road.contacts = road.contacts.saturating_sub(1);
+        if road.contacts == 0 {
+            self.close_road(number);
+        }
+    }
+
+    /// The last contact of a link at present has ended.
+    pub(crate) fn close_road(&mut self, number: u32) {
         let now = self.now;
         let Some(road) = self.roads.get_mut(road_at(number)) else {
             return;
         };
-        road.contacts = road.contacts.saturating_sub(1);
-        if road.contacts > 0 {
-            return;
-        }
         road.open.0 += now.since(road.open.1);
         road.cut(now);
         if let Some(air) = &mut road.air {

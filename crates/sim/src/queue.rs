@@ -105,6 +105,10 @@ pub enum Occurrent {
     Retry(MachineIndex, Life),
     /// A machine's radio, of so many, may do something else.
     RadioFree(MachineIndex, u32),
+    /// A machine's battery may be empty.
+    BatteryLooked(MachineIndex),
+    /// It is full.
+    Recharged(MachineIndex),
     /// A link's connections are reset.
     Reset(u32),
     /// Applications of a machine crash by chance.

@@ -2,10 +2,15 @@
 //!
 //! Octets are written where the radios at both ends are free, and keep them busy until they have left; with [`Sharing::Reach`], also
 //! those of all hosts that have a contact with the sender over that radio. An end that finds a radio busy waits for it behind all others that do.
+//!
+//! With [`Sharing::Ends`] an end that is within a bundle holds both radios: other bundles wait until that one has left, or its contact has ended. Between two
+//! of its turns go messages and bundles that take no more than one turn.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_node::view::Unwritten;
 use dhow_scenario::scenario::{Channel, Sharing};
 
 use crate::connection::Wire;
@@ -13,8 +18,21 @@ use crate::dialling::road_at;
 use crate::queue::{ConnectionKey, MachineIndex, Occurrent, Queue, Side};
 use crate::world::World;
 
+/// The time after which it is looked again whether a bundle still holds a radio that is not busy.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
 /// A machine's radio, of so many.
 type RadioKey = (MachineIndex, u32);
+
+/// One end of a connection.
+type End = (ConnectionKey, Side);
+
+/// An end that is within a bundle, and the link of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hold {
+    end: End,
+    road: u32,
+}
 
 /// The radios that were ever busy or within reach of another.
 #[derive(Debug, Default)]
@@ -29,8 +47,10 @@ struct Radio {
     busy: Instant,
     /// The link for which it is.
     road: u32,
+    /// The end whose bundle is under way, as far as is known.
+    held: Option<Hold>,
     /// Ends of connections that wait until it is not, in order.
-    waiting: VecDeque<(ConnectionKey, Side)>,
+    waiting: VecDeque<End>,
     /// A `RadioFree` is on its way.
     is_called: bool,
     /// The machines with which it has a contact.
@@ -49,19 +69,37 @@ impl Radios {
         })
     }
 
-    /// One end of a connection waits for that radio of its link which is busy longest, and is called when it is free.
-    pub(crate) fn wait(&mut self, road: &Wire, waiting: (ConnectionKey, Side), queue: &mut Queue) {
-        let Some(Channel { radio, .. }) = road.channel else {
-            return;
+    /// One end of a connection waits for that radio of its link which is busy longest, or else is held, and is called when it may be free.
+    pub(crate) fn wait(&mut self, road: &Wire, waiting: End, now: Instant, queue: &mut Queue) {
+        let until = |key: &RadioKey| {
+            let it = self.known.get(key)?;
+            let is_held = it.held.is_some_and(|hold| hold.end != waiting);
+            Some(((it.busy > now).then_some(it.busy), is_held))
         };
-        let ends = [road.ends.0, road.ends.1].map(|end| (end, radio));
-        let until = |key: &RadioKey| self.known.get(key).map(|it| it.busy);
-        let key = ends.into_iter().max_by_key(until);
+        let key = keys(road).max_by_key(until);
         if let Some(key) = key
             && let Some(radio) = self.known.get_mut(&key)
         {
             radio.waiting.push_back(waiting);
-            radio.call(key, queue);
+            radio.call(key, now, queue);
+        }
+    }
+
+    /// The ends whose bundles hold the radios of a link, as far as is known.
+    fn holders(&self, road: &Wire) -> impl Iterator<Item = End> {
+        let held = keys(road).filter_map(|key| self.known.get(&key)?.held);
+        held.map(|hold| hold.end)
+    }
+
+    /// An end holds the radios of its link, being within a bundle, or holds them no more.
+    fn set_held(&mut self, (number, road): (u32, &Wire), end: End, is_held: bool) {
+        for key in keys(road) {
+            let radio = self.known.entry(key).or_default();
+            if is_held {
+                radio.held = Some(Hold { end, road: number });
+            } else if radio.held.is_some_and(|hold| hold.end == end) {
+                radio.held = None;
+            }
         }
     }
 
@@ -114,11 +152,16 @@ impl Radios {
             let Some(it) = self.known.get_mut(&key) else {
                 continue;
             };
-            if it.road == number && it.busy > now {
+            let is_held = it.held.is_some_and(|hold| hold.road == number);
+            if is_held {
+                it.held = None;
+            }
+            let is_busy = it.road == number && it.busy > now;
+            if is_busy {
                 it.busy = now;
-                if !it.waiting.is_empty() {
-                    queue.push(now, Occurrent::RadioFree(key.0, radio));
-                }
+            }
+            if (is_busy || is_held) && !it.waiting.is_empty() {
+                queue.push(now, Occurrent::RadioFree(key.0, radio));
             }
         }
     }
@@ -131,12 +174,23 @@ impl Radios {
 }
 
 impl Radio {
-    /// Ends that wait are called when it is free.
-    fn call(&mut self, (at, number): RadioKey, queue: &mut Queue) {
+    /// Ends that wait are called when it may be free.
+    fn call(&mut self, (at, number): RadioKey, now: Instant, queue: &mut Queue) {
         if !self.waiting.is_empty() && !std::mem::replace(&mut self.is_called, true) {
-            queue.push(self.busy, Occurrent::RadioFree(at, number));
+            let free = match self.busy > now {
+                true => self.busy,
+                false => now + LOOK_AGAIN,
+            };
+            queue.push(free, Occurrent::RadioFree(at, number));
         }
     }
+}
+
+/// The radios at both ends of a link, where it has such.
+fn keys(road: &Wire) -> impl Iterator<Item = RadioKey> + use<> {
+    let radio = road.channel.map(|channel| channel.radio);
+    let ends = [road.ends.0, road.ends.1].into_iter();
+    ends.filter_map(move |end| Some((end, radio?)))
 }
 
 impl World {
@@ -146,7 +200,7 @@ impl World {
         let Some(radio) = self.radios.known.get_mut(&key) else {
             return;
         };
-        radio.is_called = false;
+        radio.is_called = true;
         for _ in 0..radio.waiting.len() {
             let Some((connection, side)) = self.radios.next(key, now) else {
                 break;
@@ -154,7 +208,56 @@ impl World {
             self.writable(connection, side);
         }
         if let Some(radio) = self.radios.known.get_mut(&key) {
-            radio.call(key, &mut self.queue);
+            radio.is_called = false;
+            radio.call(key, now, &mut self.queue);
+        }
+    }
+
+    /// Whether one end of a connection is to wait for the radios of its link: while one is busy, and while one is held by another bundle where what the
+    /// end has takes more than a turn.
+    pub(crate) fn waits_for_radio(&self, number: u32, end: End) -> bool {
+        let road = self.roads.get(road_at(number));
+        let Some(road) = road.filter(|road| road.channel.is_some() && road.is_open()) else {
+            return false;
+        };
+        if self.radios.are_busy(road, self.now) {
+            return true;
+        }
+        let mut others = self.radios.holders(road).filter(|holder| *holder != end);
+        others.any(|holder| self.unwritten(holder).begun_octets > 0) && {
+            let own = self.unwritten(end);
+            own.begun_octets > 0 || own.queued_octets > road.turn_octets()
+        }
+    }
+
+    /// The octets of bundles that one end of a connection is to write.
+    pub(crate) fn unwritten(&self, (key, side): End) -> Unwritten {
+        let end = self.connection(key).map(|connection| connection.end(side));
+        let unwritten = end.and_then(|end| {
+            let machine = self.machines.get(end.machine.at())?;
+            Some(machine.running.as_ref()?.node.unwritten(end.stream))
+        });
+        unwritten.unwrap_or_default()
+    }
+
+    /// The octets that are left of the bundle for which one end of a connection holds the radios of its link.
+    pub(crate) fn begun_octets(&self, number: u32, end: End) -> Option<u64> {
+        let road = self.roads.get(road_at(number))?;
+        let begun = || self.unwritten(end).begun_octets;
+        (road.goes_by_bundle() && road.is_open())
+            .then(begun)
+            .filter(|begun| *begun > 0)
+    }
+
+    /// One end of a connection has written, and has more to write or has not: it holds the radios of its link while it is within a bundle.
+    pub(crate) fn hold_radios(&mut self, number: u32, end: End, has_more: bool) {
+        let is_held = has_more && self.begun_octets(number, end).is_some();
+        if let Some(road) = self
+            .roads
+            .get(road_at(number))
+            .filter(|road| road.goes_by_bundle())
+        {
+            self.radios.set_held((number, road), end, is_held);
         }
     }
 

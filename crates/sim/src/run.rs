@@ -12,6 +12,7 @@ use crate::congestion::Control;
 use crate::ledger::UnitName;
 use crate::machine::Machine;
 use crate::network::NetworkError;
+use crate::queue::MachineIndex;
 use crate::sample::Sample;
 use crate::store_times::StoreTimes;
 use crate::trace::Step;
@@ -156,6 +157,8 @@ pub struct NodeUse {
     pub open_octets: u64,
     /// Times that it crashed.
     pub crashes: u64,
+    /// The energy that its battery had at the end, picojoules, and the time for which it was empty; none without a battery.
+    pub battery: Option<(u64, Duration)>,
 }
 
 /// The use of a link.
@@ -174,7 +177,7 @@ pub struct LinkUse {
 }
 
 impl NodeUse {
-    fn of(machine: &Machine) -> Self {
+    fn of(machine: &Machine, battery: Option<(u64, Duration)>) -> Self {
         let quota_octets = machine.blueprint.config.quota_octets;
         Self {
             name: machine.name.clone(),
@@ -183,6 +186,7 @@ impl NodeUse {
             quota_octets,
             open_octets: quota_octets.saturating_sub(exchange_octets(quota_octets)),
             crashes: machine.most.crashes,
+            battery,
         }
     }
 }
@@ -355,7 +359,15 @@ impl Run {
             store_times: world.store_times().clone(),
             payloads,
             links: links.collect(),
-            nodes: world.machines().iter().map(NodeUse::of).collect(),
+            nodes: (0..)
+                .map(MachineIndex)
+                .zip(world.machines())
+                .map(|(at, machine)| {
+                    let battery = world.battery(at);
+                    let now = world.now();
+                    NodeUse::of(machine, battery.map(|it| (it.left_pj(now), it.silent(now))))
+                })
+                .collect(),
             control: self.control,
         }
     }

@@ -14,6 +14,7 @@ use dhow_scenario::scenario::{
 };
 use dhow_scenario::{Scenario, Schedule};
 
+use crate::batteries::Battery;
 use crate::capture::Capture;
 use crate::clock::ClockError;
 use crate::congestion::Control;
@@ -61,6 +62,8 @@ pub struct World {
     pub(crate) roads: Vec<Wire>,
     /// Radios that do one thing at a time.
     pub(crate) radios: Radios,
+    /// Those of machines that have one; empty where none has.
+    pub(crate) batteries: Vec<Option<Battery>>,
     pub(crate) connections: Vec<Option<Connection>>,
     pub(crate) free_slots: Vec<u32>,
     pub(crate) dials: Vec<Option<Dial>>,
@@ -267,6 +270,7 @@ impl World {
             numbers: scenario.nodes.iter().map(|node| node.number).collect(),
             roads: Vec::with_capacity(scenario.links.len()),
             radios: Radios::default(),
+            batteries: Vec::new(),
             connections: Vec::new(),
             free_slots: Vec::new(),
             dials: Vec::new(),
@@ -343,6 +347,7 @@ impl World {
             let at = Instant::START + step.at;
             self.queue.push(at, Occurrent::ClockStep(number));
         }
+        self.begin_batteries(scenario.nodes.iter().map(|node| node.battery));
         self.begin_faults();
         self.queue
             .push(Instant::START + self.sample_every, Occurrent::Sample);
@@ -412,6 +417,8 @@ impl World {
             Occurrent::Look(at, life) => self.look_at_disk(at, life),
             Occurrent::Retry(at, life) => self.retry_store(at, life),
             Occurrent::RadioFree(at, radio) => self.radio_free(at, radio),
+            Occurrent::BatteryLooked(at) => self.look_at_battery(at),
+            Occurrent::Recharged(at) => self.recharge(at),
             Occurrent::Reset(road) => self.chance_reset(road),
             Occurrent::ClientCrash(at) => self.crash_clients(at),
             Occurrent::ClientBack(at, life) => self.return_clients(at, life),

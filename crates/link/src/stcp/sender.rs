@@ -49,6 +49,11 @@ impl Sender {
         self.queue.is_idle()
     }
 
+    /// Octets of the bundle that has begun to leave which have not been given out.
+    pub(super) fn leaving_octets(&self) -> u64 {
+        self.queue.leaving_octets()
+    }
+
     /// Octets of bundles that have not begun to leave.
     pub(super) const fn queued_octets(&self) -> u64 {
         self.queue.queued_octets()

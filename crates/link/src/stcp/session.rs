@@ -121,6 +121,15 @@ impl Session {
         }
     }
 
+    /// Octets of the bundle that has begun to leave which have not been given out.
+    #[must_use]
+    pub fn leaving_octets(&self) -> u64 {
+        match &self.way {
+            Way::Out(sender) => sender.leaving_octets(),
+            Way::In(_) => 0,
+        }
+    }
+
     /// Octets of bundles of which nothing has been given out yet.
     #[must_use]
     pub const fn queued_octets(&self) -> u64 {

@@ -92,6 +92,12 @@ impl<T> TransferOrder<T> {
             .map(|entry| (entry.transfer, &mut entry.value))
     }
 
+    /// The entry with a sequence number, to be looked at.
+    pub(super) fn peek(&self, sequence: u64) -> Option<&T> {
+        let place = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
+        self.entries.get(place).map(|entry| &entry.value)
+    }
+
     /// The entry of a transfer.
     pub(super) fn get(&mut self, transfer: TransferId) -> Option<&mut T> {
         let sequence = self.sequence(transfer)?;

@@ -138,6 +138,14 @@ impl<T> Outgoing<T> {
         self.queued_octets
     }
 
+    /// Octets of the transfer that has begun to leave which have not been given out, without the heads of its segments.
+    pub(crate) fn leaving_octets(&self) -> u64 {
+        let out = self.order.peek(self.sending);
+        let later = out.filter(|out| out.phase == Phase::Sending);
+        let later = later.map_or(0, |out| out.length.saturating_sub(out.sent));
+        self.segment_remaining.saturating_add(later)
+    }
+
     /// A segment has begun to leave and is not complete.
     pub(crate) const fn is_inside_segment(&self) -> bool {
         self.segment_remaining > 0

@@ -240,6 +240,15 @@ impl Layer {
         }
     }
 
+    /// Octets of the transfer that has begun to leave over a stream which have not been given out.
+    pub(crate) fn leaving_octets(&self) -> u64 {
+        match self {
+            Self::Stream(session) => session.leaving_octets(),
+            Self::OneWay(it) => it.session.leaving_octets(),
+            Self::Datagrams(_) | Self::Bundles(_) | Self::Program(_) => 0,
+        }
+    }
+
     /// Octets of transfers of which nothing has been given out yet.
     pub(crate) fn queued_octets(&self) -> u64 {
         match self {

@@ -50,6 +50,12 @@ impl Forwarding {
         self.routers.poll_advert(key, &hash)
     }
 
+    /// What a router said last to a neighbour has not left: true where the router says all again.
+    pub(crate) fn tell_anew(&mut self, router: &str, peer: &NodeId) -> bool {
+        let router = self.routers.named(router);
+        router.is_some_and(|router| router.tell_anew(peer))
+    }
+
     /// Whether this node has a router of this name.
     pub(crate) fn has_router(&mut self, name: &str) -> bool {
         self.routers.named(name).is_some()

@@ -209,12 +209,16 @@ impl Forwarding {
             Some(_) => u64::from(entry.hops().unwrap_or(0)) + 1,
             None => 0,
         };
+        let from = entry.previous().map(|from| held.endpoints().id(from));
+        let from = from.and_then(|from| NodeId::new(from.clone()).ok());
         let facts = Facts {
             destination: destination.as_ref(),
             priority: rank_of_copy(entry.priority()),
             is_own: entry.previous().is_none(),
             permits: held.permits(key),
             hops,
+            octets: entry.octets(),
+            from: from.as_ref(),
         };
         self.tell_router(key, BundleChange::Held(facts));
     }

@@ -38,6 +38,11 @@ pub(crate) fn expiry_order(priority: Priority, at: Instant) -> u64 {
     order(priority, at.as_nanos() >> (u64::BITS - PLACE_BITS))
 }
 
+/// The place among those of one priority.
+pub(crate) const fn place_of(order: u64) -> u64 {
+    order & PLACE_MOST
+}
+
 /// The priority of a bundle of this order.
 pub(crate) fn priority_of(order: u64) -> Priority {
     Priority::of_rank(u16::try_from(order >> PLACE_BITS).unwrap_or(u16::MAX))

@@ -19,6 +19,8 @@ pub(super) struct Bundle {
     pub(super) permits: u64,
     /// The hops that it has gone.
     pub(super) hops: u64,
+    /// Octets of it in the store; 0 before it is known what it is.
+    pub(super) octets: u64,
     /// The IDs of the nodes that were given it, in CBOR one behind the other, in as many octets as a note has for them.
     pub(super) given: Vec<u8>,
     /// Neighbours that have it on their way, and the copies that each may make.
@@ -34,6 +36,7 @@ impl Bundle {
             priority: Priority::Normal,
             permits: 1,
             hops: 0,
+            octets: 1_000,
             given: Vec::new(),
             taken: Vec::new(),
         }

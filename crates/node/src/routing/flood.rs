@@ -3,7 +3,7 @@
 //! The router numbers the bundles of each priority as they come, and remembers for each neighbour up to which number it has had its turn: a
 //! contact costs nothing where nothing is new, however many bundles are held.
 
-use alloc::collections::{BTreeMap, BTreeSet, btree_map};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque, btree_map};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -13,10 +13,12 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
 use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 
-use super::summary::{self, ADVERT_BUNDLES, COMPARED_BOUND, Form, Summary};
+use super::summary::{
+    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, NEWS_INTERVAL, Summary,
+};
 use super::{AdvertKey, BundleChange, Contact, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
-use crate::forwarding::turns::{order, priority_of};
+use crate::forwarding::turns::{order, place_of, priority_of};
 use crate::memory::{text_octets, tree_octets};
 
 /// Neighbours that are remembered, at most. Of more, the one that went first is forgotten, and is given copies again should it come back, which
@@ -43,8 +45,15 @@ pub(crate) struct Flood {
     peers: BTreeMap<NodeId, Peer>,
     /// Neighbours without a session, by when they went.
     gone: BTreeSet<(Instant, NodeId)>,
-    /// Neighbours that have come and were told nothing yet.
+    /// Neighbours that are to be told something.
     untold: BTreeSet<NodeId>,
+    /// Neighbours that are there.
+    present: BTreeSet<NodeId>,
+    /// The bundles that came last, in that order: as many as one advert tells of.
+    newest: VecDeque<u64>,
+    now: Instant,
+    /// When neighbours that are there are told again.
+    due: Option<Instant>,
 }
 
 /// A neighbour, present or remembered.
@@ -64,6 +73,8 @@ struct Peer {
     awaited: Option<Instant>,
     /// When it last told so.
     heard: Option<Instant>,
+    /// When it was last told something, and before which number all bundles were, whatever their priority. None where it has come and is to be told of all.
+    told: Option<(Instant, u64)>,
     /// It had the time to tell, and did not: it is waited for no more until it does.
     is_silent: bool,
 }
@@ -135,7 +146,31 @@ impl Flood {
         self.next_number += 1;
         self.bundles.insert(number, key);
         self.numbers.insert(key, number);
+        if self.newest.len() >= ADVERT_BUNDLES {
+            self.newest.pop_front();
+        }
+        self.newest.push_back(number);
+        if !self.present.is_empty() {
+            self.be_due(self.now + GATHERED);
+        }
         number
+    }
+
+    fn be_due(&mut self, at: Instant) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// The bundles from a number on that a neighbour which is there is to have a copy of, the newest first: as long as they wait for it, it may be about to give
+    /// them to this node.
+    fn news(&self, peer: &Peer, from: u64) -> impl Iterator<Item = BundleKey> {
+        let since = self.newest.iter().rev();
+        let since = since.take_while(move |number| place_of(**number) >= from);
+        let waits = |number: &&u64| {
+            let is_behind = peer.is_behind(**number);
+            !peer.known.contains(*number) && (!is_behind || peer.again.contains_key(*number))
+        };
+        let waiting = since.filter(waits);
+        waiting.filter_map(|number| self.bundles.get(number).copied())
     }
 
     /// A node was given a bundle.
@@ -273,11 +308,19 @@ impl Router for Flood {
     fn handle_contact(&mut self, now: Instant, peer: &NodeId, contact: Contact) {
         self.tidy(peer);
         let went = (contact == Contact::Down).then_some(now);
+        self.now = now;
         match contact {
-            Contact::Up => drop(self.untold.insert(peer.clone())),
-            Contact::Down => drop(self.untold.remove(peer)),
+            Contact::Up => {
+                self.untold.insert(peer.clone());
+                self.present.insert(peer.clone());
+            }
+            Contact::Down => {
+                self.untold.remove(peer);
+                self.present.remove(peer);
+            }
         }
         let neighbour = self.peer(peer);
+        neighbour.told = None;
         let is_told = neighbour.heard.is_some_and(|at| at + ADVERT_WAIT > now);
         let waits = contact == Contact::Up && !is_told && !neighbour.is_silent;
         let wait = match planted(Mutant::AdvertAwaitedForEver) {
@@ -299,7 +342,10 @@ impl Router for Flood {
         let number = self.numbers.get(&key).copied();
         match (change, number) {
             (BundleChange::Held(facts), None) => {
-                self.number(key, facts.priority);
+                let number = self.number(key, facts.priority);
+                if let Some(from) = facts.from.filter(|from| self.present.contains(*from)) {
+                    self.peer(from).know(number);
+                }
             }
             (BundleChange::Noted(priority, note), None) => {
                 let number = self.number(key, priority);
@@ -337,6 +383,7 @@ impl Router for Flood {
         peer: &NodeId,
         passage: &dyn Fn(BundleKey) -> Passage,
     ) -> Option<BundleKey> {
+        self.now = now;
         let neighbour = self.peers.get_mut(peer)?;
         if let Some(until) = neighbour.awaited {
             if now < until {
@@ -385,10 +432,33 @@ impl Router for Flood {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        None
+        self.due
     }
 
-    fn handle_timeout(&mut self, _: Instant) {}
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        if self.due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.due = None;
+        for id in &self.present {
+            let Some(peer) = self.peers.get(id) else {
+                continue;
+            };
+            let Some((at, from)) = peer.told else {
+                continue;
+            };
+            if self.news(peer, from).next().is_none() {
+                continue;
+            }
+            let at = at + NEWS_INTERVAL;
+            if at <= now {
+                self.untold.insert(id.clone());
+            } else {
+                self.due = Some(self.due.map_or(at, |due| due.min(at)));
+            }
+        }
+    }
 
     fn has_adverts(&self) -> bool {
         !self.untold.is_empty()
@@ -399,11 +469,34 @@ impl Router for Flood {
             let Some(peer) = self.peers.get(&id) else {
                 continue;
             };
-            let wanted = self.wanted(peer).take(ADVERT_BUNDLES);
-            let hashes = wanted.filter_map(|(_, bundle)| hash(&key, bundle));
-            return Some((id, summary::write(&key, hashes, None)));
+            let hashes: Vec<u64> = match peer.told {
+                None => {
+                    let wanted = self.wanted(peer).take(ADVERT_BUNDLES);
+                    wanted
+                        .filter_map(|(_, bundle)| hash(&key, bundle))
+                        .collect()
+                }
+                Some((_, from)) => {
+                    let news = self.news(peer, from);
+                    news.filter_map(|bundle| hash(&key, bundle)).collect()
+                }
+            };
+            if hashes.is_empty() && peer.told.is_some() {
+                continue;
+            }
+            let told = (self.now, self.next_number);
+            self.peer(&id).told = Some(told);
+            return Some((id, summary::write(&key, hashes.into_iter(), None)));
         }
         None
+    }
+
+    fn tell_anew(&mut self, peer: &NodeId) -> bool {
+        if !self.present.contains(peer) {
+            return false;
+        }
+        self.peer(peer).told = None;
+        self.untold.insert(peer.clone())
     }
 
     fn handle_advert(
@@ -416,6 +509,7 @@ impl Router for Flood {
         let Some(Summary { key, hashes, .. }) = summary::read(advert, Form::Bundles) else {
             return false;
         };
+        self.now = now;
         let has = |bundle| hash(&key, bundle).is_some_and(|it| hashes.contains(&it));
         self.handle_known(now, peer, &has);
         true
@@ -456,6 +550,8 @@ impl Router for Flood {
             .saturating_add(tree_octets::<(BundleKey, u64)>(self.numbers.len()))
             .saturating_add(tree_octets::<(NodeId, Peer)>(self.peers.len()))
             .saturating_add(tree_octets::<(Instant, NodeId)>(self.gone.len()))
+            .saturating_add(tree_octets::<NodeId>(self.present.len()))
+            .saturating_add(self.newest.capacity() * size_of::<u64>())
             .saturating_add(self.peers.iter().map(of_peer).sum())
     }
 }
@@ -543,5 +639,46 @@ mod tests {
         let Summary { key, hashes, .. } = summary::read(&advert, Form::Bundles).unwrap();
         assert_eq!(key, [7; 16]);
         assert_eq!(hashes, (5_000 - 4_096..5_000).collect());
+    }
+
+    fn told(advert: &[u8]) -> Vec<u64> {
+        let summary = summary::read(advert, Form::Bundles).unwrap();
+        summary.hashes.into_iter().collect()
+    }
+
+    #[test]
+    fn a_neighbour_that_stays_is_told_of_what_waits_for_it_and_no_more() {
+        let peer: NodeId = "ipn:2.0".parse().unwrap();
+        let hash: IdentityHash<'_> = &|_, key| Some(u64::from(key.0));
+        let mut flood = held(2);
+        flood.handle_contact(Instant::START, &peer, Contact::Up);
+        assert_eq!(told(&advert(&mut flood, hash)), [0, 1]);
+        for (key, from) in [(2, None), (3, Some(&peer))] {
+            let facts = Facts {
+                from,
+                ..Facts::for_test()
+            };
+            flood.handle_bundle(BundleKey(key), BundleChange::Held(facts));
+        }
+        let gathered = Instant::START + GATHERED;
+        assert_eq!(flood.poll_timeout(), Some(gathered));
+        flood.handle_timeout(gathered);
+        assert!(!flood.has_adverts(), "it was told a second ago");
+        let later = Instant::START + NEWS_INTERVAL;
+        assert_eq!(flood.poll_timeout(), Some(later));
+        flood.handle_timeout(later);
+        assert_eq!(told(&advert(&mut flood, hash)), [2], "3 is its own");
+        assert_eq!(flood.poll_timeout(), None);
+        // It has come to nothing what was said: all is said again.
+        assert!(flood.tell_anew(&peer));
+        assert_eq!(told(&advert(&mut flood, hash)), [0, 1, 2]);
+        // The neighbour has what it was given.
+        flood.handle_bundle(BundleKey(4), BundleChange::Held(Facts::for_test()));
+        assert_eq!(
+            is_given(&mut flood, later + ADVERT_WAIT, &peer),
+            [0, 1, 2, 4]
+        );
+        flood.handle_timeout(later + NEWS_INTERVAL * 2);
+        assert!(!flood.has_adverts() && flood.poll_timeout().is_none());
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! A node has a likelihood for each node that it meets, by incremental averaging, and knows the likelihoods of others, which neighbours tell. The
 //! cost of a path is the sum of what its meetings lack to certainty. Bundles that have gone over few hops come first, by their hops; all
-//! others by the cost of the cheapest path to their destination (docs/routing.md).
+//! others by the cost of the cheapest path from the neighbour to their destination. The hops that are few follow from what contacts carry: the first
+//! bundles of the store take as much as a contact does (docs/routing.md).
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -22,14 +23,20 @@ const ONE: u64 = 1 << 32;
 /// Smaller ones count as none: a node has at most 17 greater ones, since each meeting halves all others.
 const LEAST: u64 = ONE >> 16;
 
-/// Bundles that have gone over fewer hops come before all others.
-const YOUNG_HOPS: u64 = 3;
+/// Hops that are told apart: a hop count is one octet, and the last hop is not in it.
+const HOPS_BOUND: u64 = 257;
 
-/// The rank of the first of those that come behind.
-const BY_COST: u64 = DIRECT + 1 + YOUNG_HOPS;
+/// The rank of the first of those bundles that are ordered by their cost.
+const BY_COST: u64 = DIRECT + 1 + HOPS_BOUND;
 
 /// The cost of a path that is not known: more than that of any path that is.
 const NO_PATH: u64 = 1 << 48;
+
+/// Of bundles with the same cost those of fewer hops come first, so many told apart: a place has 55 bits.
+const TIED_HOPS: u64 = 64;
+
+/// Contacts whose octets are averaged: the last ones that carried any.
+const CONTACTS: usize = 10;
 
 /// Nodes whose likelihoods are known, at most. Of more, those told of longest ago are forgotten.
 const NODES_BOUND: usize = 512;
@@ -48,6 +55,8 @@ const NEWER: Duration = Duration::from_secs(1);
 
 type Likelihoods = BTreeMap<NodeId, u64>;
 
+type Costs = BTreeMap<NodeId, u64>;
+
 /// The scheme.
 #[derive(Default)]
 pub(super) struct MaxProp {
@@ -56,11 +65,31 @@ pub(super) struct MaxProp {
     /// Those of others, and when they were so. None for times before this node began.
     others: BTreeMap<NodeId, (Option<Instant>, Likelihoods)>,
     /// The costs of the cheapest paths to nodes.
-    costs: BTreeMap<NodeId, u64>,
+    costs: Costs,
+    /// Those from neighbours that are there and have told theirs.
+    from: BTreeMap<NodeId, Costs>,
     version: u64,
+    /// Octets of the store.
+    quota_octets: u64,
+    /// Octets of bundles that are held, by their hops.
+    held: BTreeMap<u64, u64>,
+    /// Octets that were given to and came from neighbours that are there.
+    carried: BTreeMap<NodeId, u64>,
+    /// Octets that earlier contacts carried, the last one last.
+    contacts: VecDeque<u64>,
+    /// Bundles of fewer hops come before all others.
+    threshold: u64,
 }
 
 impl MaxProp {
+    /// The scheme of a node whose store has so many octets.
+    pub(super) fn new(quota_octets: u64) -> Self {
+        Self {
+            quota_octets,
+            ..Self::default()
+        }
+    }
+
     /// Incremental averaging: what a meeting adds, all likelihoods lose in proportion, so that their sum stays 1.
     fn meet(&mut self, peer: &NodeId) {
         if self.own.is_empty() {
@@ -96,12 +125,12 @@ impl MaxProp {
         is_news
     }
 
-    /// The cheapest paths to all nodes (Dijkstra).
-    fn find_paths(&mut self) {
+    /// The costs of the cheapest paths to all nodes from one with these likelihoods (Dijkstra).
+    fn paths(&self, from: &Likelihoods) -> Costs {
         let mut costs = BTreeMap::new();
         let mut open: BTreeSet<(u64, &NodeId)> = BTreeSet::new();
         let cost_of = |likelihood: u64| ONE.saturating_sub(likelihood);
-        open.extend(self.own.iter().map(|(node, it)| (cost_of(*it), node)));
+        open.extend(from.iter().map(|(node, it)| (cost_of(*it), node)));
         while let Some((cost, node)) = open.pop_first() {
             if costs.contains_key(node) || cost >= NO_PATH {
                 continue;
@@ -111,13 +140,52 @@ impl MaxProp {
             let further = further.filter(|(node, _)| !costs.contains_key(*node));
             open.extend(further.map(|(node, it)| (cost.saturating_add(cost_of(*it)), node)));
         }
-        self.costs = costs;
+        costs
     }
 
-    /// The cost of the cheapest path that is known to a destination.
-    fn cost(&self, destination: Option<&NodeId>) -> u64 {
-        let cost = destination.and_then(|it| self.costs.get(it));
+    /// Those from here.
+    fn find_paths(&mut self) {
+        self.costs = self.paths(&self.own);
+    }
+
+    /// The cost of the cheapest path that is known to a destination: from a neighbour, where it has told its likelihoods, and else from here.
+    fn cost(&self, from: Option<&NodeId>, destination: Option<&NodeId>) -> u64 {
+        let costs = from.and_then(|from| self.from.get(from));
+        let costs = costs.unwrap_or(&self.costs);
+        let cost = destination.and_then(|it| costs.get(it));
         cost.copied().unwrap_or(NO_PATH)
+    }
+
+    /// The place of a bundle: those of few hops by these, all others by their cost.
+    fn place_from(&self, from: Option<&NodeId>, bundle: &Bundle) -> u64 {
+        if bundle.hops < self.threshold {
+            return DIRECT + 1 + bundle.hops.min(HOPS_BOUND - 1);
+        }
+        let cost = self.cost(from, bundle.destination.as_ref());
+        BY_COST + cost * TIED_HOPS + bundle.hops.min(TIED_HOPS - 1)
+    }
+
+    /// The octets of the store that go by hops: what a contact carries on average, or what the store has beyond that, if that is less. None before a contact has carried anything,
+    /// and where a contact carries all that the store holds.
+    fn young_octets(&self) -> u64 {
+        let count = u64::try_from(self.contacts.len()).unwrap_or(u64::MAX);
+        let sum: u64 = self.contacts.iter().sum();
+        let mean = sum / count.max(1);
+        mean.min(self.quota_octets.saturating_sub(mean))
+    }
+
+    /// The hops below which bundles are in those octets, at least in part.
+    fn set_threshold(&mut self) {
+        let young = self.young_octets();
+        let mut octets = 0_u64;
+        self.threshold = 0;
+        for (hops, its) in &self.held {
+            if octets >= young {
+                break;
+            }
+            octets = octets.saturating_add(*its);
+            self.threshold = hops + 1;
+        }
     }
 }
 
@@ -127,25 +195,63 @@ impl Scheme for MaxProp {
     }
 
     fn handle_contact(&mut self, _: Instant, peer: &NodeId, contact: Contact) {
-        if contact == Contact::Up {
-            self.meet(peer);
-            self.find_paths();
+        match contact {
+            Contact::Up => {
+                self.meet(peer);
+                self.find_paths();
+                self.carried.insert(peer.clone(), 0);
+            }
+            Contact::Down => {
+                self.from.remove(peer);
+                let carried = self.carried.remove(peer).unwrap_or(0);
+                if carried == 0 {
+                    return;
+                }
+                if self.contacts.len() >= CONTACTS {
+                    self.contacts.pop_front();
+                }
+                self.contacts.push_back(carried);
+                self.set_threshold();
+            }
         }
+    }
+
+    fn hold(&mut self, bundle: &Bundle) {
+        let octets = self.held.entry(bundle.hops).or_default();
+        *octets = octets.saturating_add(bundle.octets);
+        self.set_threshold();
+    }
+
+    fn release(&mut self, bundle: &Bundle) {
+        if let Some(octets) = self.held.get_mut(&bundle.hops) {
+            *octets = octets.saturating_sub(bundle.octets);
+            if *octets == 0 {
+                self.held.remove(&bundle.hops);
+            }
+        }
+        self.set_threshold();
+    }
+
+    fn carried(&mut self, peer: &NodeId, octets: u64) {
+        if let Some(carried) = self.carried.get_mut(peer) {
+            *carried = carried.saturating_add(octets);
+        }
+    }
+
+    fn order(&self) -> u64 {
+        self.threshold
     }
 
     fn rank(&self, peer: &NodeId, bundle: &Bundle) -> Option<u64> {
         Some(match bundle.destination.as_ref() == Some(peer) {
             true => DIRECT,
-            false => self.place(bundle)?,
+            false => self.place_from(Some(peer), bundle),
         })
     }
 
-    /// Those of few hops by these, all others by their cost.
+    /// The costs are those from here: copies that go from a full store are those that this node brings least likely to where they are to go.
     fn place(&self, bundle: &Bundle) -> Option<u64> {
-        Some(match bundle.hops < YOUNG_HOPS {
-            true => DIRECT + 1 + bundle.hops,
-            false => BY_COST + self.cost(bundle.destination.as_ref()),
-        })
+        Some(self.place_from(None, bundle))
     }
 
     fn table(&mut self, now: Instant) -> Vec<u8> {
@@ -181,6 +287,9 @@ impl Scheme for MaxProp {
             self.version += 1;
             self.find_paths();
         }
+        let known = self.others.get(peer);
+        let costs = known.map(|(_, likelihoods)| self.paths(likelihoods));
+        self.from.insert(peer.clone(), costs.unwrap_or_default());
         true
     }
 
@@ -194,9 +303,13 @@ impl Scheme for MaxProp {
 
     fn memory_octets(&self) -> usize {
         let tables = self.others.values().map(|(_, likelihoods)| likelihoods);
+        let tables = tables.chain(self.from.values());
         let entries = tables.chain([&self.own, &self.costs]).flatten();
         let entries = entries.map(|(node, _)| text_octets(node.endpoint()) + 64);
-        let nodes = self.others.keys().map(|node| text_octets(node.endpoint()));
+        let nodes = (self.others.keys())
+            .chain(self.from.keys())
+            .chain(self.carried.keys());
+        let nodes = nodes.map(|node| text_octets(node.endpoint()) + 64);
         tree_octets::<(NodeId, (Option<Instant>, Likelihoods))>(self.others.len())
             .saturating_add(entries.chain(nodes).sum())
     }
@@ -324,15 +437,31 @@ mod tests {
         here.learn(&node(4), None, [(node(9), ONE)].into());
         here.find_paths();
         let half = ONE / 2;
-        assert_eq!(here.cost(Some(&node(2))), half);
-        assert_eq!(here.cost(Some(&node(9))), half, "by nodes 3 and 4");
-        assert_eq!(here.cost(Some(&node(8))), NO_PATH);
-        assert_eq!(here.cost(None), NO_PATH);
+        assert_eq!(here.cost(None, Some(&node(2))), half);
+        assert_eq!(here.cost(None, Some(&node(9))), half, "by nodes 3 and 4");
+        assert_eq!(here.cost(None, Some(&node(8))), NO_PATH);
+        assert_eq!(here.cost(None, None), NO_PATH);
+    }
+
+    /// One that holds a bundle of 1,000 octets for each of these numbers of hops.
+    fn holding(mut maxprop: MaxProp, hops: &[u64]) -> MaxProp {
+        for hops in hops {
+            maxprop.hold(&bundle(8, *hops));
+        }
+        maxprop
+    }
+
+    /// A contact carries so many octets.
+    fn carry(maxprop: &mut MaxProp, octets: u64) {
+        maxprop.handle_contact(at(99), &node(6), Contact::Up);
+        maxprop.carried(&node(6), octets);
+        maxprop.handle_contact(at(99), &node(6), Contact::Down);
     }
 
     #[test]
     fn bundles_of_few_hops_come_first_and_then_the_likeliest() {
-        let here = met(&[2, 3, 3]);
+        let mut here = holding(met(&[2, 3, 3]), &[0, 1, 2]);
+        here.threshold = 3;
         let rank = |to, hops| here.rank(&node(5), &bundle(to, hops)).unwrap();
         let order = [
             here.rank(&node(5), &bundle(5, 9)).unwrap(),
@@ -340,14 +469,68 @@ mod tests {
             rank(2, 1),
             rank(3, 2),
             rank(3, 3),
+            rank(3, 4),
             rank(2, 3),
             rank(8, 3),
+            rank(9, 30),
         ];
         assert!(
             order.is_sorted_by(|before, after| before < after),
             "{order:?}"
         );
-        assert_eq!(rank(8, 30), rank(9, 3));
+        assert_eq!(rank(8, 200), rank(9, 100), "not told apart");
+        here.threshold = HOPS_BOUND;
+        let oldest = here.rank(&node(5), &bundle(8, 256)).unwrap();
+        assert!(oldest < BY_COST && BY_COST + NO_PATH * TIED_HOPS < 1 << 55);
+    }
+
+    /// A store of 10,000 octets, of which contacts carry these: Burgess et al., section III.
+    #[test]
+    fn as_many_bundles_go_by_hops_as_a_contact_carries() {
+        let mut here = holding(MaxProp::new(10_000), &[0, 0, 1, 1, 1, 2, 2, 2, 2]);
+        assert_eq!(here.threshold, 0, "no contact has carried anything");
+        carry(&mut here, 0);
+        assert_eq!(here.threshold, 0, "nor has this one");
+        for (carried, mean, threshold) in [
+            (2_000, 2_000, 1),
+            (2_002, 2_001, 2),
+            (11_998, 5_333, 2),
+            (9_600, 6_400, 2),
+        ] {
+            carry(&mut here, carried);
+            let young = here.young_octets();
+            assert_eq!(
+                (young, here.threshold),
+                (mean.min(10_000 - mean), threshold)
+            );
+        }
+        // The store loses those of one hop: what was beyond them is not.
+        for _ in 0..3 {
+            here.release(&bundle(8, 1));
+        }
+        assert_eq!(here.threshold, 3);
+        assert!(!here.held.contains_key(&1));
+        // Contacts that carry all that the store holds need no order by hops.
+        for _ in 0..CONTACTS {
+            carry(&mut here, 10_000);
+        }
+        assert_eq!((here.contacts.len(), here.threshold), (CONTACTS, 0));
+    }
+
+    #[test]
+    fn the_cost_is_that_from_the_neighbour() {
+        let mut here = met(&[2, 3]);
+        for (peer, likelihoods) in [(2, [(node(9), ONE)]), (3, [(node(8), ONE)])] {
+            let mut table = vec![];
+            write_likelihoods(&mut table, &likelihoods.into());
+            assert!(here.handle_table(at(9), &node(peer), &table));
+        }
+        let costs = |peer, to| here.cost(Some(&node(peer)), Some(&node(to)));
+        assert_eq!((costs(2, 9), costs(2, 8)), (0, NO_PATH));
+        assert_eq!((costs(3, 9), costs(3, 8)), (NO_PATH, 0));
+        assert_eq!(costs(7, 9), ONE / 2, "from here, by node 2");
+        here.handle_contact(at(9), &node(2), Contact::Down);
+        assert!(!here.from.contains_key(&node(2)));
     }
 
     /// docs/adverts.md.
@@ -374,8 +557,8 @@ mod tests {
         assert_eq!(there.others[&node(7)].1, here.own);
         assert_eq!(there.others[&node(4)].0, Some(at(8)));
         assert_eq!(there.others[&node(5)].0, None);
-        assert_eq!(there.cost(Some(&node(9))), NO_PATH);
-        assert_eq!(there.cost(Some(&node(2))), ONE / 2);
+        assert_eq!(there.cost(None, Some(&node(9))), NO_PATH);
+        assert_eq!(there.cost(None, Some(&node(2))), ONE / 2);
         // The same again is no news, and neither is what is older.
         assert!(there.handle_table(at(20), &node(7), &table));
         assert_eq!(there.version(), 1);
@@ -419,13 +602,13 @@ mod tests {
             }
             maxprop.find_paths();
             for ((from, to), likelihood) in &edges {
-                let before = maxprop.cost(Some(&node(*from)));
+                let before = maxprop.cost(None, Some(&node(*from)));
                 if before < NO_PATH {
-                    prop_assert!(maxprop.cost(Some(&node(*to))) <= before + ONE - likelihood);
+                    prop_assert!(maxprop.cost(None, Some(&node(*to))) <= before + ONE - likelihood);
                 }
             }
             for (to, likelihood) in &maxprop.own {
-                prop_assert!(maxprop.cost(Some(to)) <= ONE - likelihood);
+                prop_assert!(maxprop.cost(None, Some(to)) <= ONE - likelihood);
             }
         }
     }

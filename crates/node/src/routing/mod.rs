@@ -68,6 +68,10 @@ pub(crate) struct Facts<'a> {
     pub(crate) permits: Option<u64>,
     /// The hops that it has gone, as far as it counts them and no restart was since.
     pub(crate) hops: u64,
+    /// Octets of it in the store.
+    pub(crate) octets: u64,
+    /// The neighbour that brought it.
+    pub(crate) from: Option<&'a NodeId>,
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -80,6 +84,8 @@ impl Facts<'_> {
             is_own: true,
             permits: None,
             hops: 0,
+            octets: 1_000,
+            from: None,
         }
     }
 }
@@ -170,6 +176,11 @@ pub(crate) trait Router: Send {
     /// What it has to say to the router of the same kind of a neighbour, and that neighbour (docs/adverts.md).
     fn poll_advert(&mut self, key: AdvertKey, hash: IdentityHash<'_>) -> Option<(NodeId, Vec<u8>)>;
 
+    /// What it said last to a neighbour has not left, and is told no more. True where it says all again, for which it is asked next.
+    fn tell_anew(&mut self, _: &NodeId) -> bool {
+        false
+    }
+
     /// What a neighbour's router of the same kind says: any octets. False where they are no such advert.
     fn handle_advert(
         &mut self,
@@ -194,8 +205,8 @@ pub(crate) trait Router: Send {
     fn memory_octets(&self) -> usize;
 }
 
-/// A router of this kind, as it is when nothing has happened; none for static routes.
-fn router(kind: RouterKind, copies: u32) -> Option<Box<dyn Router>> {
+/// A router of this kind in a store of so many octets, as it is when nothing has happened; none for static routes.
+fn router(kind: RouterKind, copies: u32, quota_octets: u64) -> Option<Box<dyn Router>> {
     match kind {
         RouterKind::Static => None,
         RouterKind::Flood | RouterKind::Epidemic => Some(Box::new(Flood::default())),
@@ -203,7 +214,7 @@ fn router(kind: RouterKind, copies: u32) -> Option<Box<dyn Router>> {
             Some(Box::new(Replication::new(SprayAndWait::new(copies.into()))))
         }
         RouterKind::Prophet => Some(Box::new(Replication::new(Prophet::default()))),
-        RouterKind::MaxProp => Some(Box::new(Replication::new(MaxProp::default()))),
+        RouterKind::MaxProp => Some(Box::new(Replication::new(MaxProp::new(quota_octets)))),
     }
 }
 
@@ -249,7 +260,7 @@ impl Routers {
         let mut routers = Self::default();
         for it in &config.routing {
             if let Ok(pattern) = it.to.parse() {
-                let id = routers.id_of(it.router, it.copies);
+                let id = routers.id_of(it.router, it.copies, config.quota_octets);
                 let rule = match it.router {
                     RouterKind::Static => Rule::default(),
                     _ => Rule {
@@ -319,12 +330,13 @@ impl Routers {
         self.externals.get_mut(place)
     }
 
-    fn id_of(&mut self, kind: RouterKind, copies: u32) -> Option<RouterId> {
+    fn id_of(&mut self, kind: RouterKind, copies: u32, quota_octets: u64) -> Option<RouterId> {
         let place = self.routers.iter().position(|(known, _)| *known == kind);
         let place = match place {
             Some(place) => place,
             None => {
-                self.routers.push((kind, router(kind, copies)?));
+                self.routers
+                    .push((kind, router(kind, copies, quota_octets)?));
                 self.routers.len() - 1
             }
         };

@@ -16,6 +16,9 @@ use crate::config::{COPIES, RouterKind};
 /// Bundles that the router holds.
 const BUNDLES: u32 = 8;
 
+/// Octets of the store.
+const QUOTA_OCTETS: u64 = 10_000;
+
 /// No neighbour is waited for so long.
 const LATER: Duration = Duration::from_secs(3_600);
 
@@ -76,7 +79,7 @@ fn are_acknowledgments(advert: &[u8]) -> bool {
 
 /// Whether a router takes an advert. It gives the neighbour each bundle once at most, and a flooding one all of them where it does not take it.
 fn is_taken(kind: RouterKind, advert: &[u8]) -> bool {
-    let Some(mut router) = router(kind, COPIES) else {
+    let Some(mut router) = router(kind, COPIES, QUOTA_OCTETS) else {
         return false;
     };
     let Ok(peer) = "ipn:2.0".parse::<NodeId>() else {
@@ -206,8 +209,8 @@ mod tests {
         let taken = files.map(|file| check_advert(&fs::read(file.unwrap().path()).unwrap()));
         assert_eq!(
             taken.sum::<usize>(),
-            13,
-            "two adverts, one body and one of another router by two routers each; one with an empty table by two, one with predictabilities; one with likelihoods; one of acknowledgments"
+            25,
+            "two adverts, one body and one of another router by five routers each; one with an empty table by two, one with predictabilities; one with likelihoods; one of acknowledgments"
         );
     }
 }

@@ -18,7 +18,9 @@ use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 use super::candidate::Bundle;
 use super::flood::items;
 use super::scheme::Scheme;
-use super::summary::{self, ADVERT_BUNDLES, COMPARED_BOUND, Form, Summary};
+use super::summary::{
+    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, NEWS_INTERVAL, Summary,
+};
 use super::{AdvertKey, BundleChange, Contact, Facts, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
 use crate::forwarding::turns::order;
@@ -35,6 +37,10 @@ const SILENT_BOUND: usize = 4_096;
 
 /// Neighbours that are there are told of a table that has changed after this time: other changes may follow.
 const REFRESH: Duration = Duration::from_secs(10);
+
+/// With more bundles their order is made anew once in so long, at most, and otherwise as soon as it has changed.
+const REORDERED_BUNDLES: usize = 256;
+const REORDERED: Duration = Duration::from_secs(1);
 
 /// Whether a neighbour is to have no copy, whatever its rank: it has one, was given one, or has one on its way.
 fn is_out(number: u64, bundle: &Bundle, (id, peer): (&NodeId, &Peer)) -> bool {
@@ -73,11 +79,36 @@ struct Peer {
     known: BTreeSet<u64>,
     /// It may be about to tell what it has: it is given nothing before.
     awaited: Option<Instant>,
-    /// When it was last told something.
-    told: Option<Instant>,
+    /// What it was told, and when.
+    told: Option<Told>,
+    /// The order of the scheme in which its bundles are ranked, and when they were.
+    order: (u64, Instant),
+}
+
+/// What a neighbour that is there was told.
+#[derive(Clone, Copy)]
+struct Told {
+    at: Instant,
+    /// All bundles before this number.
+    bundles: u64,
+    /// The table, when it had changed so many times, and when that was.
+    table: (u64, Instant),
 }
 
 impl Peer {
+    /// The bundles of some that it needs to be told of: those that it may not have.
+    fn news<'a>(
+        &'a self,
+        bundles: &'a BTreeMap<u64, Bundle>,
+    ) -> impl DoubleEndedIterator<Item = &'a Bundle> {
+        let from = self.told.map_or(0, |told| told.bundles);
+        let news = bundles.range(from..);
+        let is_news = move |(number, bundle): &(&u64, &Bundle)| {
+            self.told.is_none() || !(self.known.contains(*number) || bundle.was_given(&self.id))
+        };
+        news.filter(is_news).map(|(_, bundle)| bundle)
+    }
+
     /// It is to be given a bundle, in this place.
     fn rank(&mut self, number: u64, rank: Place) {
         self.unrank(number);
@@ -104,7 +135,9 @@ pub(super) struct Replication<S> {
     /// Neighbours that were told nothing yet.
     untold: BTreeSet<NodeId>,
     silent: BTreeSet<NodeId>,
-    /// When neighbours that are there are told again, since the scheme's table has changed.
+    /// The times that the scheme's table has changed.
+    changes: u64,
+    /// When neighbours that are there are told again, since bundles have come or the scheme's table has changed.
     due: Option<Instant>,
 }
 
@@ -119,15 +152,32 @@ impl<S: Scheme> Replication<S> {
             peers: BTreeMap::new(),
             untold: BTreeSet::new(),
             silent: BTreeSet::new(),
+            changes: 0,
             due: None,
         }
     }
 
     /// The scheme's table has changed.
     fn change(&mut self, now: Instant) {
-        if self.scheme.has_table() && self.due.is_none() {
-            self.due = Some(now + REFRESH);
+        if self.scheme.has_table() {
+            self.changes += 1;
+            self.be_due(now + REFRESH);
         }
+    }
+
+    fn be_due(&mut self, at: Instant) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// When a neighbour is to be told something again; none where there is nothing.
+    fn tells_at(&self, peer: &Peer) -> Option<Instant> {
+        let told = peer.told?;
+        let (changes, at) = told.table;
+        let table = (changes != self.changes).then_some(at + REFRESH);
+        let has_news = peer.news(&self.bundles).next().is_some();
+        let news = has_news.then_some(told.at + NEWS_INTERVAL);
+        let first = table.into_iter().chain(news).min();
+        first.map(|at| at.max(told.at + NEWS_INTERVAL))
     }
 
     /// A bundle is held that was not.
@@ -140,6 +190,7 @@ impl<S: Scheme> Replication<S> {
             priority: Priority::Normal,
             permits: 0,
             hops: 0,
+            octets: 0,
             given: Vec::new(),
             taken: Vec::new(),
         };
@@ -154,9 +205,19 @@ impl<S: Scheme> Replication<S> {
         let Some(bundle) = self.bundles.get_mut(&number) else {
             return;
         };
+        match (bundle.octets, facts.from) {
+            (0, Some(from)) => self.scheme.carried(from, facts.octets),
+            (0, None) => {}
+            _ => self.scheme.release(bundle),
+        }
         bundle.destination = facts.destination.cloned();
         bundle.priority = facts.priority;
         bundle.hops = facts.hops;
+        bundle.octets = facts.octets.max(1);
+        self.scheme.hold(bundle);
+        if let Some(peer) = facts.from.and_then(|from| self.peers.get_mut(from)) {
+            peer.known.insert(number);
+        }
         if bundle.permits == 0 {
             bundle.permits = match facts.is_own || planted(Mutant::PermitsAnew) {
                 true => own,
@@ -204,12 +265,25 @@ impl<S: Scheme> Replication<S> {
         }
     }
 
+    /// Rank the bundles for a neighbour anew, where their order has changed since.
+    fn reorder(&mut self, now: Instant, id: &NodeId) {
+        let is_few = self.bundles.len() <= REORDERED_BUNDLES;
+        let order = self.scheme.order();
+        let is_due =
+            |(known, at): (u64, Instant)| known != order && (is_few || at + REORDERED <= now);
+        if self.peers.get(id).is_some_and(|peer| is_due(peer.order)) {
+            self.offer_all(id);
+        }
+    }
+
     /// Rank the newest bundles for a neighbour.
     fn offer_all(&mut self, id: &NodeId) {
+        let order = self.scheme.order();
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
         peer.awaited = None;
+        peer.order = (order, self.now);
         peer.ranked.clear();
         peer.ranks.clear();
         for (&number, bundle) in self.bundles.iter().rev().take(COMPARED_BOUND) {
@@ -217,6 +291,21 @@ impl<S: Scheme> Replication<S> {
             if !is_out && let Some(rank) = place(&self.scheme, id, bundle) {
                 peer.rank(number, rank);
             }
+        }
+    }
+
+    /// A neighbour has some of the bundles: it is given none of them.
+    fn learn_known(&mut self, peer: &NodeId, has: &dyn Fn(BundleKey) -> bool) {
+        let Some(peer) = self.peers.get_mut(peer) else {
+            return;
+        };
+        let compared = self.bundles.iter().rev().take(COMPARED_BOUND);
+        let known =
+            compared.filter(|(number, bundle)| !peer.known.contains(number) && has(bundle.key));
+        let known: Vec<u64> = known.map(|(number, _)| *number).collect();
+        for number in known {
+            peer.unrank(number);
+            peer.known.insert(number);
         }
     }
 
@@ -236,6 +325,9 @@ impl<S: Scheme> Replication<S> {
         }
         bundle.taken.push((peer.clone(), handed));
         self.finish(number, peer);
+        if handed > 0 {
+            self.offer(number);
+        }
     }
 
     /// A neighbour is not to be given a bundle now.
@@ -278,6 +370,9 @@ impl<S: Scheme> Router for Replication<S> {
                 let number = number.unwrap_or_else(|| self.hold(key));
                 self.learn(number, facts);
                 self.offer(number);
+                if !self.peers.is_empty() {
+                    self.be_due(self.now + GATHERED);
+                }
             }
             (BundleChange::Noted(_, note), None) => {
                 let number = self.hold(key);
@@ -285,11 +380,16 @@ impl<S: Scheme> Router for Replication<S> {
             }
             (BundleChange::Removed, Some(number)) => {
                 self.numbers.remove(&key);
-                self.bundles.remove(&number);
+                if let Some(bundle) = self.bundles.remove(&number)
+                    && bundle.octets > 0
+                {
+                    self.scheme.release(&bundle);
+                }
             }
             (BundleChange::Taken(peer), Some(number)) => self.take(number, peer),
             (BundleChange::Given(peer), Some(number)) => {
                 if let Some(bundle) = self.bundles.get_mut(&number) {
+                    self.scheme.carried(peer, bundle.octets);
                     bundle.end(peer);
                     if !planted(Mutant::GivenForgotten) {
                         bundle.give(&octets(peer));
@@ -337,6 +437,7 @@ impl<S: Scheme> Router for Replication<S> {
             self.silent.insert(peer.clone());
             self.offer_all(peer);
         }
+        self.reorder(now, peer);
         let state = self.peers.get_mut(peer)?;
         while let Some(&(at, number)) = state.resting.first()
             && at <= now
@@ -421,9 +522,12 @@ impl<S: Scheme> Router for Replication<S> {
             return;
         }
         self.due = None;
-        let is_due = |peer: &Peer| peer.told.is_none_or(|told| told + REFRESH <= now);
-        let due = self.peers.iter().filter(|(_, peer)| is_due(peer));
-        self.untold.extend(due.map(|(id, _)| id.clone()));
+        let peers = self.peers.iter();
+        let times = peers.filter_map(|(id, peer)| Some((id, self.tells_at(peer)?)));
+        let (now_due, later): (Vec<_>, Vec<_>) = times.partition(|(_, at)| *at <= now);
+        self.due = later.into_iter().map(|(_, at)| at).min();
+        let now_due: Vec<NodeId> = now_due.into_iter().map(|(id, _)| id.clone()).collect();
+        self.untold.extend(now_due);
     }
 
     fn has_adverts(&self) -> bool {
@@ -431,16 +535,39 @@ impl<S: Scheme> Router for Replication<S> {
     }
 
     fn poll_advert(&mut self, key: AdvertKey, hash: IdentityHash<'_>) -> Option<(NodeId, Vec<u8>)> {
-        let peer = self.untold.pop_first()?;
-        if let Some(state) = self.peers.get_mut(&peer) {
-            state.told = Some(self.now);
+        while let Some(id) = self.untold.pop_first() {
+            let Some(peer) = self.peers.get_mut(&id) else {
+                continue;
+            };
+            let newest = peer.news(&self.bundles).rev().take(ADVERT_BUNDLES);
+            let hashes = newest.filter_map(|bundle| hash(&key, bundle.key));
+            let hashes: Vec<u64> = hashes.collect();
+            let keeps_table = |told: &Told| {
+                let (changes, at) = told.table;
+                changes == self.changes || self.now < at + REFRESH
+            };
+            let known = peer.told.filter(keeps_table);
+            if hashes.is_empty() && known.is_some() {
+                continue;
+            }
+            let table = known.is_none().then(|| self.scheme.table(self.now));
+            peer.told = Some(Told {
+                at: self.now,
+                bundles: self.next_number,
+                table: known.map_or((self.changes, self.now), |known| known.table),
+            });
+            let advert = summary::write(&key, hashes.into_iter(), table.as_deref());
+            return Some((id, advert));
         }
-        let newest = self.bundles.values().rev().take(ADVERT_BUNDLES);
-        let hashes = newest.filter_map(|bundle| hash(&key, bundle.key));
-        let hashes: Vec<u64> = hashes.collect();
-        let table = self.scheme.table(self.now);
-        let advert = summary::write(&key, hashes.into_iter(), Some(&table));
-        Some((peer, advert))
+        None
+    }
+
+    fn tell_anew(&mut self, peer: &NodeId) -> bool {
+        let Some(state) = self.peers.get_mut(peer) else {
+            return false;
+        };
+        state.told = None;
+        self.untold.insert(peer.clone())
     }
 
     fn handle_advert(
@@ -458,32 +585,28 @@ impl<S: Scheme> Router for Replication<S> {
             return true;
         }
         let before = self.scheme.version();
-        if !self.scheme.handle_table(now, peer, table) {
+        if table.is_some_and(|table| !self.scheme.handle_table(now, peer, table)) {
             return false;
         }
         if self.scheme.version() != before {
             self.change(now);
         }
         let has = |bundle| hash(&key, bundle).is_some_and(|it| hashes.contains(&it));
-        self.handle_known(now, peer, &has);
+        let is_waited_for = (self.peers.get(peer)).is_some_and(|peer| peer.awaited.is_some());
+        match table.is_some() || is_waited_for {
+            true => self.handle_known(now, peer, &has),
+            false => self.learn_known(peer, &has),
+        }
         true
     }
 
     fn handle_known(&mut self, now: Instant, peer: &NodeId, has: &dyn Fn(BundleKey) -> bool) {
         self.now = now;
-        if !self.peers.contains_key(peer) {
-            return;
+        if self.peers.contains_key(peer) {
+            self.silent.remove(peer);
+            self.learn_known(peer, has);
+            self.offer_all(peer);
         }
-        let compared = self.bundles.iter().rev().take(COMPARED_BOUND);
-        let known = compared
-            .filter(|(_, bundle)| has(bundle.key))
-            .map(|(number, _)| *number);
-        let known: BTreeSet<u64> = known.collect();
-        self.silent.remove(peer);
-        if let Some(state) = self.peers.get_mut(peer) {
-            state.known.extend(known);
-        }
-        self.offer_all(peer);
     }
 
     fn predictabilities(&mut self, now: Instant) -> Option<BTreeMap<NodeId, u64>> {
@@ -527,5 +650,47 @@ impl<S: Scheme> Router for Replication<S> {
             .saturating_add(bundles.sum())
             .saturating_add(self.peers.iter().map(of_peer).sum())
             .saturating_add(self.scheme.memory_octets())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spray_and_wait::SprayAndWait;
+    use super::*;
+
+    #[test]
+    fn a_neighbour_that_stays_is_told_what_has_come_since() {
+        let peer: NodeId = "ipn:2.0".parse().unwrap();
+        let hash: IdentityHash<'_> = &|_, key| Some(u64::from(key.0));
+        let now = Instant::START;
+        let mut here = Replication::new(SprayAndWait::new(8));
+        here.handle_contact(now, &peer, Contact::Up);
+        let (_, whole) = here.poll_advert([7; 16], hash).unwrap();
+        for (key, from) in [(1, None), (2, Some(&peer))] {
+            let facts = Facts {
+                from,
+                ..Facts::for_test()
+            };
+            here.handle_bundle(BundleKey(key), BundleChange::Held(facts));
+        }
+        here.handle_timeout(now + NEWS_INTERVAL);
+        let (_, news) = here.poll_advert([7; 16], hash).unwrap();
+        let summary = summary::read(&news, Form::WithTable).unwrap();
+        assert_eq!((summary.hashes, summary.table), ([1].into(), None));
+        here.handle_timeout(now + REFRESH);
+        assert!(!here.has_adverts(), "nothing has come since");
+        assert!(here.tell_anew(&peer));
+        let (_, again) = here.poll_advert([7; 16], hash).unwrap();
+        let summary = summary::read(&again, Form::WithTable).unwrap();
+        assert_eq!(summary.hashes, [1, 2].into());
+        assert!(summary.table.is_some());
+        // Who hears it gives none of them.
+        let mut there = Replication::new(SprayAndWait::new(8));
+        there.handle_bundle(BundleKey(1), BundleChange::Held(Facts::for_test()));
+        there.handle_contact(now, &peer, Contact::Up);
+        assert!(there.handle_advert(now, &peer, &whole, hash));
+        assert!(there.next(now, &peer, &|_| Passage::Open).is_some());
+        assert!(there.handle_advert(now + NEWS_INTERVAL, &peer, &news, hash));
+        assert!(there.next(now, &peer, &|_| Passage::Open).is_none());
     }
 }

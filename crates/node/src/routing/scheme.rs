@@ -19,6 +19,20 @@ pub(super) trait Scheme: Send {
     /// A neighbour has come or gone.
     fn handle_contact(&mut self, now: Instant, peer: &NodeId, contact: Contact);
 
+    /// A bundle is held, and counts for the order of others.
+    fn hold(&mut self, _: &Bundle) {}
+
+    /// One is held no more, or is about to be held otherwise.
+    fn release(&mut self, _: &Bundle) {}
+
+    /// A neighbour that is there was given, or has brought, so many octets.
+    fn carried(&mut self, _: &NodeId, _octets: u64) {}
+
+    /// Changes when the order of bundles for neighbours has, beside what their tables change.
+    fn order(&self) -> u64 {
+        0
+    }
+
     /// The place of a bundle among those for a neighbour, the smallest first; none where it gets no copy as far as is known.
     fn rank(&self, peer: &NodeId, bundle: &Bundle) -> Option<u64>;
 

@@ -5,6 +5,7 @@
 
 use alloc::vec::Vec;
 
+use dhow_bundle::header::MAX_PERMITS;
 use dhow_bundle::{Instant, NodeId};
 
 use super::Contact;
@@ -36,7 +37,8 @@ impl Scheme for SprayAndWait {
         if bundle.destination.as_ref() == Some(peer) {
             return Some(DIRECT);
         }
-        (bundle.permits > 1).then_some(DIRECT + 1)
+        // Those of which the fewest copies have gone come first: the others are at more nodes already.
+        (bundle.permits > 1).then(|| DIRECT + 1 + MAX_PERMITS.saturating_sub(bundle.permits))
     }
 
     fn table(&mut self, _: Instant) -> Vec<u8> {
@@ -57,5 +59,25 @@ impl Scheme for SprayAndWait {
 
     fn memory_octets(&self) -> usize {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundles_with_most_copies_left_come_first_and_with_one_none() {
+        let scheme = SprayAndWait::new(8);
+        let peer: NodeId = "ipn:2.0".parse().unwrap();
+        let rank = |permits, destination: &str| {
+            let mut bundle = Bundle::for_test(destination.parse().ok());
+            bundle.permits = permits;
+            scheme.rank(&peer, &bundle)
+        };
+        assert_eq!(rank(1, "ipn:2.0"), Some(DIRECT));
+        let others = [8, 4, 2].map(|permits| rank(permits, "ipn:3.0").unwrap());
+        assert!(others.is_sorted_by(|one, other| one < other) && others[0] > DIRECT);
+        assert_eq!(rank(1, "ipn:3.0"), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use dhow_bundle::cbor::{Reader, write_array, write_byte_string};
 
@@ -9,6 +10,12 @@ use super::AdvertKey;
 
 /// Bundles that an advert tells of, at most.
 pub(super) const ADVERT_BUNDLES: usize = 4_096;
+
+/// News wait so long for others.
+pub(super) const GATHERED: Duration = Duration::from_secs(1);
+
+/// The time between two adverts to a neighbour that stays, at least: twice that after which the next one is heard.
+pub(super) const NEWS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Bundles that are compared with a neighbour's advert, at most.
 pub(super) const COMPARED_BOUND: usize = 65_536;
@@ -21,16 +28,16 @@ const HASH_OCTETS: usize = 8;
 pub(super) struct Summary<'a> {
     pub(super) key: AdvertKey,
     pub(super) hashes: BTreeSet<u64>,
-    /// More that the router says; empty where it says nothing more.
-    pub(super) table: &'a [u8],
+    /// More that the router says, where it says more.
+    pub(super) table: Option<&'a [u8]>,
 }
 
 /// Whether a router says more than its bundles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// It does not.
+    /// It never does.
     Bundles,
-    /// A table of its own follows.
+    /// A table of its own may follow: it is left out where it is as it was told.
     WithTable,
 }
 
@@ -60,14 +67,14 @@ pub(super) fn read(advert: &[u8], form: Form) -> Option<Summary<'_>> {
     let key = reader.byte_string().ok()?.try_into().ok()?;
     array.item(&mut reader).ok()?;
     let hashes = reader.byte_string().ok()?;
-    let table = match form {
-        Form::Bundles => &[],
-        Form::WithTable => {
-            array.item(&mut reader).ok()?;
-            reader.byte_string().ok()?
-        }
+    let has_more = form == Form::WithTable && array.next(&mut reader).ok()?;
+    let table = match has_more {
+        true => Some(reader.byte_string().ok()?),
+        false => None,
     };
-    array.end(&mut reader).ok()?;
+    if form == Form::Bundles || has_more {
+        array.end(&mut reader).ok()?;
+    }
     let (hashes, rest) = hashes.as_chunks::<HASH_OCTETS>();
     let is_whole = rest.is_empty() && hashes.len() <= ADVERT_BUNDLES && reader.is_empty();
     let hashes = hashes.iter().map(|hash| u64::from_le_bytes(*hash));
@@ -95,20 +102,17 @@ mod tests {
             write_byte_string(&mut framed, &[1; 16]);
             write_byte_string(&mut framed, &octets);
             prop_assert_eq!(read(&framed, Form::Bundles).is_some(), octets.len() % HASH_OCTETS == 0);
-            prop_assert_eq!(read(&framed, Form::WithTable), None);
+            prop_assert_eq!(read(&framed, Form::WithTable), read(&framed, Form::Bundles));
         }
 
         #[test]
         fn a_summary_is_read_as_it_was_written(hashes in proptest::collection::btree_set(any::<u64>(), 0..20), table in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20))) {
             let advert = write(&[3; 16], hashes.iter().copied(), table.as_deref());
-            let (form, other) = match table {
-                Some(_) => (Form::WithTable, Form::Bundles),
-                None => (Form::Bundles, Form::WithTable),
-            };
-            let summary = read(&advert, form).unwrap();
-            prop_assert_eq!(summary.hashes, hashes);
-            prop_assert_eq!(summary.table, table.unwrap_or_default());
-            prop_assert_eq!(read(&advert, other), None);
+            let summary = read(&advert, Form::WithTable).unwrap();
+            prop_assert_eq!(&summary.hashes, &hashes);
+            prop_assert_eq!(summary.table, table.as_deref());
+            let alone = read(&advert, Form::Bundles).map(|it| it.hashes);
+            prop_assert_eq!(alone, table.is_none().then_some(hashes));
         }
     }
 }

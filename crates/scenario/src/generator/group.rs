@@ -12,9 +12,12 @@ use std::time::Duration;
 use dhow_document::{Document, Entries, FileError, nearest, there_are};
 
 use super::add_nodes;
-use super::map::{Map, read_route};
+use super::habits;
+use super::map::{Map, read_points, read_route};
 use super::meeting::{self, MM, Place};
-use super::mover::{Movement, Mover, Turn, anywhere, within};
+use super::mover::{Interest, Movement, Mover, Turn, anywhere, within};
+use super::working_day::plan;
+use crate::battery;
 use crate::entropy::Entropy;
 use crate::kind::LinkKind;
 use crate::network::Network;
@@ -40,8 +43,14 @@ pub(super) fn expand(
     let mut hosts = Vec::new();
     for (number, entries) in document.all("group").enumerate() {
         let own = read_group_radios(document, entries, &radios)?;
-        let movers = read_movers(document, entries, (seed, number), &mut maps)?;
+        let movers = read_movers(document, entries, (seed, number, end), &mut maps)?;
         let nodes = add_nodes(document, entries, network)?;
+        let battery = battery::read(document, entries)?;
+        for node in &nodes {
+            if let Some(node) = network.nodes.get_mut(node.0) {
+                node.battery = battery;
+            }
+        }
         let warm_up = entries.duration("warm_up");
         hosts.extend(nodes.into_iter().zip(movers).map(|(node, mover)| Host {
             node,
@@ -192,7 +201,7 @@ impl Maps {
 fn read_movers(
     document: &Document<'_>,
     entries: &Entries,
-    (seed, group): (u64, usize),
+    (seed, group, end): (u64, usize, Duration),
     maps: &mut Maps,
 ) -> Result<Vec<Mover>, FileError> {
     let map = maps.of(document, entries)?;
@@ -230,6 +239,38 @@ fn read_movers(
     }
     let pause = entries.durations("pause").unwrap_or_default();
     let count = usize::try_from(entries.count("count").unwrap_or(0)).unwrap_or(0);
+    if movement == "working-day" {
+        let map = a_map()?;
+        let entropies = (0..count).map(|host| Entropy::new(seed, PURPOSE, group * GROUP + host));
+        let habits = {
+            let mut entropy = Entropy::new(seed, PURPOSE, group * GROUP + GROUP - 1);
+            habits::read(document, entries, &map.borrow(), (speeds, &mut entropy))?
+        };
+        let until = end.saturating_add(entries.duration("warm_up"));
+        let until = i64::try_from(until.as_millis()).unwrap_or(i64::MAX / 4);
+        let planned = plan(&habits, &map, entropies.collect(), until);
+        let planned = planned.map_err(|what| document.fault(entries.line_of("movement"), what))?;
+        let movers = planned.into_iter().map(|itinerary| {
+            let place = itinerary.first().map(|(_, place)| *place);
+            let entropy = Entropy::new(seed, PURPOSE, group * GROUP);
+            let movement = Movement::Planned(itinerary);
+            Mover::new(
+                movement,
+                (speeds, pause),
+                place.unwrap_or_default(),
+                entropy,
+            )
+        });
+        return Ok(movers.collect());
+    }
+    let interests: Rc<[Interest]> = match (movement, &map) {
+        ("shortest-path", Some(map)) => read_interests(document, entries, &map.borrow())?,
+        _ if entries.has("interests") => {
+            let what = "'interests' are for movement = \"shortest-path\" on a map";
+            return Err(document.fault(entries.line_of("interests"), what));
+        }
+        _ => Rc::from([]),
+    };
     let mut movers = Vec::with_capacity(count);
     for host in 0..count {
         let mut entropy = Entropy::new(seed, PURPOSE, group * GROUP + host);
@@ -258,7 +299,8 @@ fn read_movers(
                 let map = a_map()?;
                 let at = anywhere(&map.borrow(), &mut entropy);
                 let place = map.borrow().place(at);
-                (Movement::ShortestPath { map, at }, place)
+                let interests = Rc::clone(&interests);
+                (Movement::ShortestPath { map, at, interests }, place)
             }
             ("straight", _) => {
                 let corners = an_area()?;
@@ -274,6 +316,44 @@ fn read_movers(
         movers.push(Mover::new(movement, (speeds, pause), place, entropy));
     }
     Ok(movers)
+}
+
+/// The points of interest of a group: each text is a part of its ways and a file of points.
+fn read_interests(
+    document: &Document<'_>,
+    entries: &Entries,
+    map: &Map,
+) -> Result<Rc<[Interest]>, FileError> {
+    let (mut interests, mut sum) = (Vec::new(), 0_u64);
+    for text in entries.list("interests") {
+        let wrong = |what: String| {
+            let error = document.fault(entries.line_of("interests"), what);
+            error.with_hint("for example: interests = [\"0.3 parks.wkt\", \"0.1 shops.wkt\"]")
+        };
+        let parts = text.split_once(' ').and_then(|(part, file)| {
+            Some((parse_part(part)?, file.trim())).filter(|(_, file)| !file.is_empty())
+        });
+        let (part, file) =
+            parts.ok_or_else(|| wrong(format!("'{text}' is not a part from 0 to 1 and a file")))?;
+        sum += u64::from(part);
+        if sum > 1_000_000_000 {
+            return Err(wrong("the parts of 'interests' are more than 1".to_owned()));
+        }
+        let points = read_points(&document.resolve(file), map)?;
+        interests.push(Interest { part, points });
+    }
+    Ok(interests.into())
+}
+
+/// A part of a whole, billionths.
+fn parse_part(text: &str) -> Option<u32> {
+    let part = text.parse::<f64>().ok()?;
+    if !(0.0..=1.0).contains(&part) {
+        return None;
+    }
+    #[expect(clippy::as_conversions, reason = "checked above: at most 1e9")]
+    let billionths = (part * 1e9).round() as u32;
+    Some(billionths)
 }
 
 /// The points of a map at which a group's route stops.

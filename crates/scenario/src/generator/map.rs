@@ -1,22 +1,31 @@
 //! Maps: the streets on which hosts move, and the shortest paths along them.
 
 mod osm;
+mod pbf;
 mod wkt;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use dhow_document::FileError;
 
 use super::meeting::{Place, apart};
-use crate::regular_file::read_text;
+use crate::entropy::Entropy;
+use crate::regular_file::{RegularFile, read_text};
 
 /// Octets of a file with a map: that of a large city has less.
 const FILE_OCTETS_MAX: u64 = 256 << 20;
 
+/// Octets by which a file's kind is known.
+const START_OCTETS: u64 = 64;
+
 /// Points that a map may have.
 const POINTS_MAX: usize = 2_000_000;
+
+/// Points of a file of places: each is looked for among all of the map.
+const PLACES_MAX: usize = 10_000;
 
 /// Points that all searches for paths of one map may look at: more takes longer than anybody waits.
 const SEARCHED_MAX: u64 = 5_000_000_000;
@@ -51,7 +60,12 @@ impl Map {
                 let ends = street.iter().zip(street.iter().skip(1));
                 for (first, second) in ends.filter(|(first, second)| first != second) {
                     map.join(&mut known, (*first, *second)).map_err(|what| {
-                        FileError::at(file, line, what).with_hint("take a smaller part of the map")
+                        // A file of no text has no lines.
+                        let error = match line {
+                            0 => FileError::of_file(file, what),
+                            line => FileError::at(file, line, what),
+                        };
+                        error.with_hint("take a smaller part of the map")
                     })?;
                 }
             }
@@ -187,6 +201,30 @@ impl Map {
         Err("no street leads from one stop to another".to_owned())
     }
 
+    /// The points of a walk over so many streets from a point on, by chance: back the same street only where there is no other.
+    pub(super) fn stroll(&self, from: u32, streets: u64, entropy: &mut Entropy) -> Vec<u32> {
+        let mut way = vec![from];
+        let (mut at, mut before) = (from, None);
+        for _ in 0..streets {
+            let next = self.streets.get(index(at)).into_iter().flatten();
+            let next: Vec<u32> = next.map(|(to, _)| *to).collect();
+            let on: Vec<u32> = next
+                .iter()
+                .copied()
+                .filter(|to| Some(*to) != before)
+                .collect();
+            let choice = if on.is_empty() { next } else { on };
+            let drawn = entropy.below(u64::try_from(choice.len()).unwrap_or(0));
+            let drawn = usize::try_from(drawn).unwrap_or(0);
+            let Some(to) = choice.get(drawn) else {
+                break;
+            };
+            (before, at) = (Some(at), *to);
+            way.push(at);
+        }
+        way
+    }
+
     fn along(&self, best: &[(i64, u32)], from: u32, to: u32) -> Vec<Place> {
         let mut path = vec![self.place(to)];
         let mut point = to;
@@ -217,9 +255,43 @@ pub(super) fn read_route(file: &Path) -> Result<Vec<Place>, FileError> {
     }
 }
 
-fn read_streets(file: &Path) -> Result<Vec<Street>, FileError> {
+/// The connected points of a map that are nearest to the points of a file: well-known text, `POINT` and `MULTIPOINT` and the points of lines. Each counts once.
+///
+/// # Errors
+/// When the file cannot be read, or has no point.
+pub(super) fn read_points(file: &Path, map: &Map) -> Result<Vec<u32>, FileError> {
     let text = read_text(file, FILE_OCTETS_MAX)
         .map_err(|error| FileError::of_file(file, format!("cannot be read: {error}")))?;
+    let places = wkt::read_points(file, &text)?;
+    if places.len() > PLACES_MAX {
+        let what = format!("has more than {PLACES_MAX} points");
+        return Err(FileError::of_file(file, what));
+    }
+    let mut points: Vec<u32> = places
+        .into_iter()
+        .filter_map(|at| map.nearest(at))
+        .collect();
+    points.sort_unstable();
+    points.dedup();
+    match points.is_empty() {
+        true => Err(FileError::of_file(file, "has no point")
+            .with_hint("for example: POINT (2552.4 7341.9)")),
+        false => Ok(points),
+    }
+}
+
+fn read_streets(file: &Path) -> Result<Vec<Street>, FileError> {
+    let unread = |error: io::Error| FileError::of_file(file, format!("cannot be read: {error}"));
+    let mut start = Vec::new();
+    let input = RegularFile::open(file, FILE_OCTETS_MAX).map_err(unread)?;
+    input
+        .take(START_OCTETS)
+        .read_to_end(&mut start)
+        .map_err(unread)?;
+    if pbf::is_pbf(&start) {
+        return pbf::read(file);
+    }
+    let text = read_text(file, FILE_OCTETS_MAX).map_err(unread)?;
     match text.trim_start().starts_with('<') {
         true => osm::read(file, &text),
         false => wkt::read(file, &text),

@@ -4,8 +4,10 @@
 //! runs the scenario does not know that nobody wrote them.
 
 mod bus;
+mod chance;
 mod field;
 mod group;
+mod habits;
 mod lattice;
 mod map;
 mod meeting;
@@ -13,6 +15,7 @@ mod mission;
 mod mover;
 #[cfg(test)]
 mod tests;
+mod working_day;
 
 use std::time::Duration;
 

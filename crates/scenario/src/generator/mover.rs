@@ -6,13 +6,18 @@ use std::time::Duration;
 
 use super::map::Map;
 use super::meeting::{Place, apart};
+use super::working_day::Itinerary;
 use crate::entropy::Entropy;
 
 /// The next place of a host.
 #[derive(Clone, Debug)]
 pub(super) enum Movement {
-    /// To a random point of a map, by the shortest path.
-    ShortestPath { map: Rc<RefCell<Map>>, at: u32 },
+    /// To a random point of a map, by the shortest path: of those of interest, where there are any, as often as is said.
+    ShortestPath {
+        map: Rc<RefCell<Map>>,
+        at: u32,
+        interests: Rc<[Interest]>,
+    },
     /// To the next stop of a route, by the shortest path.
     Route {
         map: Rc<RefCell<Map>>,
@@ -23,8 +28,18 @@ pub(super) enum Movement {
     },
     /// To a random place between two corners, in a straight line.
     Straight { corners: (Place, Place) },
+    /// As was planned.
+    Planned(Itinerary),
     /// Nowhere.
     None,
+}
+
+/// Points of a map to which hosts go more often than to others.
+#[derive(Clone, Debug)]
+pub(super) struct Interest {
+    /// The part of all ways that lead to one of them, billionths.
+    pub(super) part: u32,
+    pub(super) points: Vec<u32>,
 }
 
 /// The way of a route from its last stop.
@@ -78,20 +93,15 @@ impl Mover {
     /// # Errors
     /// When there is no path.
     pub(super) fn place(&mut self, now: i64) -> Result<Place, String> {
-        if matches!(self.movement, Movement::None) {
-            return Ok(self.place);
+        match &self.movement {
+            Movement::None => return Ok(self.place),
+            Movement::Planned(places) => return Ok(along(places, now).unwrap_or(self.place)),
+            _ => {}
         }
         while self.way.leaves <= now {
             self.leave()?;
         }
-        let points = &self.way.points;
-        let behind = points.partition_point(|(at, _)| *at <= now);
-        let before = behind.checked_sub(1).and_then(|last| points.get(last));
-        Ok(match (before, points.get(behind)) {
-            (Some(from), Some(to)) => between(*from, *to, now),
-            (Some((_, place)), None) | (None, Some((_, place))) => *place,
-            (None, None) => self.place,
-        })
+        Ok(along(&self.way.points, now).unwrap_or(self.place))
     }
 
     /// Begins the next way.
@@ -123,9 +133,9 @@ impl Mover {
 
     fn next_path(&mut self) -> Result<Vec<Place>, String> {
         match &mut self.movement {
-            Movement::ShortestPath { map, at } => {
+            Movement::ShortestPath { map, at, interests } => {
                 let mut map = map.borrow_mut();
-                let to = anywhere(&map, &mut self.entropy);
+                let to = somewhere(&map, interests, &mut self.entropy);
                 let path = map.path(*at, to)?;
                 *at = to;
                 Ok(path)
@@ -155,9 +165,37 @@ impl Mover {
                 let to = within(*corners, &mut self.entropy);
                 Ok(vec![self.place, to])
             }
-            Movement::None => Ok(vec![self.place]),
+            Movement::Planned(_) | Movement::None => Ok(vec![self.place]),
         }
     }
+}
+
+/// The place at a time of somebody who is at these places at these times; none of nobody.
+fn along(points: &[(i64, Place)], now: i64) -> Option<Place> {
+    let behind = points.partition_point(|(at, _)| *at <= now);
+    let before = behind.checked_sub(1).and_then(|last| points.get(last));
+    match (before, points.get(behind)) {
+        (Some(from), Some(to)) => Some(between(*from, *to, now)),
+        (Some((_, place)), None) | (None, Some((_, place))) => Some(*place),
+        (None, None) => None,
+    }
+}
+
+/// A point of a map, by chance: of those of interest, as often as is said.
+fn somewhere(map: &Map, interests: &[Interest], entropy: &mut Entropy) -> u32 {
+    if interests.is_empty() {
+        return anywhere(map, entropy);
+    }
+    let mut drawn = entropy.below(1_000_000_000);
+    for interest in interests {
+        if drawn < u64::from(interest.part) {
+            let number = entropy.below(u64::try_from(interest.points.len()).unwrap_or(0));
+            let number = usize::try_from(number).unwrap_or(0);
+            return interest.points.get(number).copied().unwrap_or_default();
+        }
+        drawn -= u64::from(interest.part);
+    }
+    anywhere(map, entropy)
 }
 
 /// A point of a map, by chance.

@@ -56,16 +56,16 @@ pub(super) const GROUP: Section = Section {
             ),
             required(
                 "movement",
-                Kind::Choice(&["shortest-path", "route", "straight", "none"]),
+                Kind::Choice(&["shortest-path", "route", "straight", "working-day", "none"]),
                 "\"shortest-path\"",
-                "Movement: to random points of a map by the shortest path, from stop to stop of a route, in straight lines to random places, or not at all.",
+                "Movement: to random points of a map by the shortest path, from stop to stop of a route, in straight lines to random places, from home to work and out in the evening, or not at all.",
             ),
             key(
                 "map",
                 Kind::PathList,
                 Absent::Means("no map; 'width_m' and 'height_m' say where hosts are"),
                 "[\"streets.wkt\"]",
-                "Files, relative to this one, of the streets that they use: well-known text (LINESTRING and MULTILINESTRING, metres) or OpenStreetMap's XML (ways with the tag highway). Streets with a point in common are connected.",
+                "Files, relative to this one, of the streets that they use: well-known text (LINESTRING and MULTILINESTRING, metres) or OpenStreetMap's XML or PBF (ways with the tag highway). Streets with a point in common are connected.",
             ),
             key(
                 "width_m",
@@ -87,6 +87,13 @@ pub(super) const GROUP: Section = Section {
                 Absent::Means("none; movement = \"route\" needs one"),
                 "\"tram.wkt\"",
                 "A file of the same kind whose points are the stops of a route, in order; each is the nearest point of the map. Each host begins at one of them by chance.",
+            ),
+            key(
+                "interests",
+                Kind::TextList,
+                Absent::Means("all points of the map are as likely"),
+                "[\"0.3 parks.wkt\"]",
+                "With movement = \"shortest-path\": parts of all ways, each with a file, relative to this one, of points (well-known text, POINT) to one of which they lead; each is the nearest point of the map.",
             ),
             with_default(
                 "way",
@@ -113,10 +120,151 @@ pub(super) const GROUP: Section = Section {
                 "Time for which they have moved when the run begins.",
             ),
         ],
+        WORKING_DAY_KEYS,
+        BATTERY_KEYS,
         NODE_KEYS,
         HOST_KEYS,
     ],
 };
+
+/// Keys of groups with movement = "working-day".
+const WORKING_DAY_KEYS: &[Key] = &[
+    key(
+        "homes",
+        Kind::Path,
+        Absent::Means("any point of the map"),
+        "\"homes.wkt\"",
+        "With movement = \"working-day\": a file of points at which homes are (well-known text, POINT). Each host has one by chance, and is within 50 m of it, both ways.",
+    ),
+    key(
+        "offices",
+        Kind::Path,
+        Absent::Means("'office_count' points of the map"),
+        "\"offices.wkt\"",
+        "With movement = \"working-day\": a file of points at which offices are. Each host has one by chance.",
+    ),
+    with_default(
+        "office_count",
+        Kind::Integer(1, 10_000),
+        "50",
+        "Offices, where no file says where they are.",
+    ),
+    with_default(
+        "office_m",
+        Kind::Integer(0, 10_000),
+        "100",
+        "The sides of an office, metres: hosts have a desk there and go to and fro between it and other places.",
+    ),
+    with_default(
+        "work_day",
+        Kind::Duration,
+        "\"8h\"",
+        "Time at the office each day.",
+    ),
+    with_default(
+        "desk_time",
+        Kind::Durations,
+        "\"10s..100000s\"",
+        "Time at a desk, or at another place of the office: distributed as Pareto's are, so that few are long.",
+    ),
+    with_default(
+        "desk_coefficient",
+        Kind::Part,
+        "0.5",
+        "Pareto's coefficient of these times: the greater, the fewer are long.",
+    ),
+    key(
+        "meeting_spots",
+        Kind::Path,
+        Absent::Means("'meeting_spot_count' points of the map"),
+        "\"spots.wkt\"",
+        "With movement = \"working-day\": a file of points at which people meet in the evening. Hosts have them in turns.",
+    ),
+    with_default(
+        "meeting_spot_count",
+        Kind::Integer(1, 10_000),
+        "10",
+        "Meeting spots, where no file says where they are.",
+    ),
+    with_default(
+        "evening",
+        Kind::Part,
+        "0.5",
+        "The part of evenings that a host spends in company: it waits at its meeting spot until others are there, an hour at most, walks with them over 10 to 100 streets, and stays.",
+    ),
+    with_default(
+        "company_least",
+        Kind::Integer(1, 1_000),
+        "1",
+        "Hosts that go out together, at least.",
+    ),
+    with_default(
+        "company_most",
+        Kind::Integer(1, 1_000),
+        "3",
+        "Hosts that go out together, at most.",
+    ),
+    with_default(
+        "evening_stay",
+        Kind::Durations,
+        "\"1h..2h\"",
+        "Time for which they stay where they went.",
+    ),
+    with_default(
+        "day_shift",
+        Kind::Duration,
+        "\"2h\"",
+        "Standard deviation of the time at which a host leaves home, around midnight and each multiple of 24 hours from the beginning; each host has one of its own.",
+    ),
+    with_default(
+        "own_car",
+        Kind::Part,
+        "0",
+        "The part of hosts that go by car; others walk.",
+    ),
+    with_default(
+        "car_speed",
+        Kind::Speeds,
+        "\"7m/s..14m/s\"",
+        "Speed by car; between two speeds each way has its own.",
+    ),
+];
+
+/// Keys of groups whose hosts have batteries.
+const BATTERY_KEYS: &[Key] = &[
+    key(
+        "battery",
+        Kind::Text,
+        Absent::Means("energy without an end"),
+        "\"5000J\"",
+        "Energy of each host's battery, full at the beginning: pJ, nJ, uJ, mJ or J. A host whose battery is empty has no contacts. In virtual time only.",
+    ),
+    with_default(
+        "scan_power",
+        Kind::Text,
+        "\"0W\"",
+        "Power that looking for others takes all the time: uW, mW, W or kW.",
+    ),
+    with_default(
+        "send_power",
+        Kind::Text,
+        "\"0W\"",
+        "Power while a host sends over a connection, beside that: uW, mW, W or kW.",
+    ),
+    with_default(
+        "receive_power",
+        Kind::Text,
+        "\"0W\"",
+        "Power while it receives: uW, mW, W or kW.",
+    ),
+    key(
+        "recharge",
+        Kind::Duration,
+        Absent::Means("never"),
+        "\"24h\"",
+        "Time after which batteries are full again, from the beginning, and each time after that.",
+    ),
+];
 
 /// `[[messages]]`.
 pub(super) const MESSAGES: Section = Section {

@@ -12,6 +12,7 @@
 //! # Ok::<(), dhow_scenario::ScenarioError>(())
 //! ```
 
+mod places;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -245,6 +246,7 @@ impl Writer<'_> {
         if let Some(octets) = self.of(group, "bufferSize", number)? {
             self.line(format_args!("quota = {}", octets.round()));
         }
+        self.write_battery(group)?;
         self.write_router(group, &prefix, (first, count))
     }
 
@@ -256,11 +258,13 @@ impl Writer<'_> {
         let movement = match model.as_str() {
             "ShortestPathMapBasedMovement" | "MapBasedMovement" => "shortest-path",
             "MapRouteMovement" => "route",
+            "BusMovement" => "route",
+            "WorkingDayMovement" => "working-day",
             "RandomWaypoint" | "RandomWalk" => "straight",
             "StationaryMovement" => "none",
             _ => {
                 return Err(format!(
-                    "Group{group}.movementModel = {model} is not known; ShortestPathMapBasedMovement, MapBasedMovement, MapRouteMovement, RandomWaypoint, RandomWalk and StationaryMovement are"
+                    "Group{group}.movementModel = {model} is not known; ShortestPathMapBasedMovement, MapBasedMovement, MapRouteMovement, BusMovement, WorkingDayMovement, RandomWaypoint, RandomWalk and StationaryMovement are"
                 ));
             }
         };
@@ -270,6 +274,10 @@ impl Writer<'_> {
             }
             "RandomWalk" => Some("hosts go to random places, not a random distance"),
             "StationaryMovement" => Some("hosts stay at random places"),
+            "BusMovement" => Some("nobody rides: people walk"),
+            "WorkingDayMovement" => Some(
+                "who has no car walks and takes no bus, and goes out with others of its group alone; a day has 24 hours",
+            ),
             _ => None,
         };
         if let Some(otherwise) = otherwise {
@@ -278,7 +286,7 @@ impl Writer<'_> {
         }
         self.line(format_args!("movement = \"{movement}\""));
         match movement {
-            "shortest-path" | "route" => self.write_maps(group)?,
+            "shortest-path" | "route" | "working-day" => self.write_maps(group)?,
             _ => {
                 let (width, height) = self.need("MovementModel.worldSize", |text| {
                     let (width, height) = text.split_once(',')?;
@@ -286,6 +294,11 @@ impl Writer<'_> {
                 })?;
                 self.line(format_args!("width_m = {width}\nheight_m = {height}"));
             }
+        }
+        match movement {
+            "working-day" => self.write_working_day(group)?,
+            "shortest-path" => self.write_interests(group)?,
+            _ => {}
         }
         if movement == "route" {
             let file = self.settings.of_group(group, "routeFile");
@@ -340,7 +353,8 @@ impl Writer<'_> {
         let router = router
             .ok_or_else(|| format!("Group{group}.router is not set"))?
             .to_owned();
-        let first_in = "acknowledgments = \"none\"\ndrop = \"first-in\"";
+        // Hosts of The ONE let go of what they made, too.
+        let first_in = "acknowledgments = \"none\"\ndrop = \"first-of-all\"";
         let keys = match router.as_str() {
             "EpidemicRouter" => format!("router = \"epidemic\"\n{first_in}"),
             "ProphetRouter" => format!("router = \"prophet\"\n{first_in}"),
@@ -356,7 +370,8 @@ impl Writer<'_> {
                 format!("router = \"spray-and-wait\"\ncopies = 1\n{first_in}")
             }
             "MaxPropRouter" => {
-                "router = \"maxprop\"\nacknowledgments = \"anyone\"\ndrop = \"last\"".to_owned()
+                "router = \"maxprop\"\nacknowledgments = \"anyone\"\ndrop = \"last-of-all\""
+                    .to_owned()
             }
             _ => {
                 return Err(format!(
@@ -364,15 +379,9 @@ impl Writer<'_> {
                 ));
             }
         };
-        if group == 1 {
-            self.notes.push(
-                "a full store drops copies of others' bundles alone; The ONE drops own ones too"
-                    .to_owned(),
-            );
-            if router == "ProphetRouter" {
-                let what = "ProphetRouter: the parameters are those of RFC 6693, not the draft's";
-                self.notes.push(what.to_owned());
-            }
+        if group == 1 && router == "ProphetRouter" {
+            let what = "ProphetRouter: the parameters are those of RFC 6693, not the draft's";
+            self.notes.push(what.to_owned());
         }
         // A prefix may be that of several groups: each host by its name.
         for address in first..first + count {

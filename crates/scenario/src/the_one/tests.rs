@@ -90,12 +90,14 @@ fn a_run_has_its_value_and_a_later_layer_counts() {
     assert!(second.contains("router = \"spray-and-wait\"\ncopies = 6"));
     let third = import(&[SETTINGS], 2).expect("a scenario").text;
     assert!(third.contains("router = \"epidemic\""));
+    // Hosts of The ONE let go of what they made, too.
+    assert!(third.contains("acknowledgments = \"none\"\ndrop = \"first-of-all\""));
     let layered = import(&[SETTINGS, "Group.router = MaxPropRouter\n"], 1);
     assert!(
         layered
             .expect("a scenario")
             .text
-            .contains("router = \"maxprop\"")
+            .contains("router = \"maxprop\"\nacknowledgments = \"anyone\"\ndrop = \"last-of-all\"")
     );
 }
 
@@ -133,4 +135,68 @@ fn what_cannot_be_a_scenario_is_said() {
         assert!(refused.contains(expected), "{layer}: {refused}");
     }
     assert!(import(&[""], 0).is_err());
+}
+
+#[test]
+fn people_who_work_and_points_of_interest_come_with_their_settings() {
+    let work = "Group1.movementModel = WorkingDayMovement
+MapBasedMovement.nrofMapFiles = 1
+MapBasedMovement.mapFile1 = roads.wkt
+Group1.officeLocationsFile = offices.wkt
+Group1.nrOfMeetingSpots = 4
+Group1.workDayLength = 28800
+Group1.officeMinWaitTime = 10
+Group1.officeMaxWaitTime = 1000
+Group1.officeWaitTimeParetoCoeff = 0.5
+Group1.officeSize = 80
+Group1.probGoShoppingAfterWork = 0.25
+Group1.minGroupSize = 2
+Group1.maxGroupSize = 4
+Group1.minAfterShoppingStopTime = 60
+Group1.maxAfterShoppingStopTime = 600
+Group1.timeDiffSTD = 7200
+Group1.ownCarProb = 1
+Group1.busControlSystemNr = 1
+Group2.initialEnergy = 4000, 5000
+Group2.scanEnergy = 0.1
+Group2.scanResponseEnergy = 0.05
+Group2.transmitEnergy = 0.2
+Group2.movementModel = ShortestPathMapBasedMovement
+Group2.pois = 1,0.3, 2,0.1
+PointsOfInterest.poiFile1 = parks.wkt
+PointsOfInterest.poiFile2 = shops.wkt
+";
+    let found = import(&[SETTINGS, work], 0).expect("a scenario");
+    for line in [
+        "movement = \"working-day\"\nmap = [\"/maps/roads.wkt\"]",
+        "offices = \"/maps/offices.wkt\"",
+        "meeting_spot_count = 4",
+        "work_day = \"28800s\"",
+        "desk_time = \"10s..1000s\"",
+        "desk_coefficient = 0.5",
+        "office_m = 80",
+        "evening = 0.25",
+        "company_least = 2\ncompany_most = 4",
+        "evening_stay = \"60s..600s\"",
+        "day_shift = \"7200s\"",
+        "own_car = 1.0",
+        "battery = \"4500J\"\nscan_power = \"0.1W\"\nsend_power = \"0.2W\"\nreceive_power = \"0.2W\"",
+        "interests = [\"0.3 /maps/parks.wkt\", \"0.1 /maps/shops.wkt\"]",
+    ] {
+        assert!(found.text.contains(line), "{line}: {}", found.text);
+    }
+    let notes = found.notes.join("\n");
+    assert!(notes.contains("takes no bus"), "{notes}");
+    assert!(
+        notes.contains("busControlSystemNr is not heeded"),
+        "{notes}"
+    );
+    assert!(!notes.contains("officeSize"), "{notes}");
+    assert!(
+        notes.contains("each host has the mean") && notes.contains("answers take none"),
+        "{notes}"
+    );
+    // It is a scenario but for the files, which are not there.
+    let refused = Scenario::parse(Path::new("s.toml"), &found.text).expect_err("no map");
+    assert!(refused.to_string().contains("roads.wkt"), "{refused}");
 }

@@ -31,7 +31,7 @@ impl Tables {
                 .to_owned(),
             links: "seed,link,open_s,capacity_octets,octets_from_dialling,octets_from_accepting\n"
                 .to_owned(),
-            nodes: "seed,node,most_bundles,most_octets,quota_octets,open_octets,crashes\n".to_owned(),
+            nodes: "seed,node,most_bundles,most_octets,quota_octets,open_octets,crashes,battery_j,silent_s\n".to_owned(),
             runs: "seed,trace_hash,interrupted,events,virtual_s,sent,accepted,refused,unaccepted,delivered,expired,crashes,duplicates,violations\n"
                 .to_owned(),
         }
@@ -80,13 +80,17 @@ pub fn tables(outcome: &Outcome) -> Tables {
     for it in &outcome.nodes {
         let _ = writeln!(
             tables.nodes,
-            "{seed},{},{},{},{},{},{}",
+            "{seed},{},{},{},{},{},{},{},{}",
             cell(&it.name),
             it.most_bundles,
             it.most_octets,
             it.quota_octets,
             it.open_octets,
-            it.crashes
+            it.crashes,
+            it.battery.map(|(pj, _)| joules(pj)).unwrap_or_default(),
+            it.battery
+                .map(|(_, silent)| seconds(silent))
+                .unwrap_or_default()
         );
     }
     let _ = writeln!(
@@ -120,4 +124,9 @@ fn cell(text: &str) -> String {
     } else {
         text.to_owned()
     }
+}
+/// Joules of so many picojoules, to the microjoule.
+fn joules(pj: u64) -> String {
+    let uj = pj / 1_000_000;
+    format!("{}.{:06}", uj / 1_000_000, uj % 1_000_000)
 }

@@ -72,6 +72,11 @@ impl TransfersOut {
         self.queue.is_idle()
     }
 
+    /// Octets of the transfer that has begun to leave which have not been given out, without the heads of its segments.
+    pub(super) fn leaving_octets(&self) -> u64 {
+        self.queue.leaving_octets()
+    }
+
     /// Octets of bundles that have not begun to leave.
     pub(super) const fn queued_octets(&self) -> u64 {
         self.queue.queued_octets()

@@ -107,6 +107,12 @@ impl Session {
             || self.timers.keepalive_due()
     }
 
+    /// Octets of the transfer that has begun to leave which have not been given out, without the heads of its segments.
+    #[must_use]
+    pub fn leaving_octets(&self) -> u64 {
+        self.outgoing.leaving_octets()
+    }
+
     /// Octets of transfers of which nothing has been given out yet.
     #[must_use]
     pub const fn queued_octets(&self) -> u64 {

@@ -223,3 +223,108 @@ fn messages_go_from_one_to_another() {
         assert!(refused.contains(expected), "{keys}: {refused}");
     }
 }
+
+#[test]
+fn ways_lead_to_points_of_interest_as_often_as_is_said() {
+    let places = [
+        ("m.wkt", STREETS),
+        ("park.wkt", "POINT (201 1)\nPOINT (199 99)\n"),
+    ];
+    let still = "[[group]]\nname = \"s\"\ncount = 1\nradios = [\"near\"]\nmovement = \"none\"\nmap = [\"end.wkt\"]\n";
+    let seconds = |interests: &str| {
+        let movement = format!(
+            "movement = \"shortest-path\"\nmap = [\"m.wkt\"]\npause = \"60s\"\n{interests}"
+        );
+        let files = [
+            places[0],
+            places[1],
+            ("end.wkt", "LINESTRING (200 100, 200 101)"),
+        ];
+        let scenario = read(&files, &format!("{}{still}", group(&movement))).expect("a scenario");
+        let met = scenario.contacts.iter().filter(|contact| {
+            let ends = &scenario.links[contact.link.0].between;
+            [ends.0, ends.1]
+                .iter()
+                .any(|end| scenario.nodes[end.0].name == "s1")
+        });
+        met.map(|contact| contact.length.as_secs()).sum::<u64>()
+    };
+    // All ways lead there, so hosts stay there; one of six points is there otherwise.
+    let (always, half, never) = (
+        seconds("interests = [\"1 park.wkt\"]"),
+        seconds("interests = [\"0.5 park.wkt\"]"),
+        seconds(""),
+    );
+    assert!(always > 8 * 3_400, "{always}");
+    assert!(
+        always > half * 5 / 4 && half > never * 3 / 2,
+        "{always} {half} {never}"
+    );
+}
+
+#[test]
+fn interests_that_are_none_are_refused() {
+    let movement = |interests: &str| {
+        group(&format!(
+            "movement = \"shortest-path\"\nmap = [\"m.wkt\"]\ninterests = [{interests}]"
+        ))
+    };
+    for (interests, expected) in [
+        (
+            "\"park.wkt\"",
+            "'park.wkt' is not a part from 0 to 1 and a file",
+        ),
+        ("\"1.5 park.wkt\"", "is not a part from 0 to 1"),
+        ("\"NaN park.wkt\"", "is not a part from 0 to 1"),
+        (
+            "\"0.7 park.wkt\", \"0.7 park.wkt\"",
+            "the parts of 'interests' are more than 1",
+        ),
+        ("\"0.7 none.wkt\"", "/none.wkt: cannot be read"),
+        ("\"0.7 empty.wkt\"", "/empty.wkt: has no point"),
+        (
+            "\"0.7 odd.wkt\"",
+            "/odd.wkt:2: 'POINT (x)' is not a point in metres",
+        ),
+    ] {
+        let files = [
+            ("m.wkt", STREETS),
+            ("park.wkt", "POINT (0 0)"),
+            ("empty.wkt", "\n"),
+            ("odd.wkt", "POINT (0 0)\nPOINT (x)"),
+        ];
+        let refused = read(&files, &movement(interests)).expect_err(interests);
+        assert!(refused.contains(expected), "{interests}: {refused}");
+    }
+    let straight =
+        group("movement = \"straight\"\nwidth_m = 10\nheight_m = 10\ninterests = [\"1 a\"]");
+    let refused = read(&[], &straight).expect_err("no map");
+    assert!(refused.contains("are for movement"), "{refused}");
+}
+
+#[test]
+fn people_who_work_meet_at_the_office() {
+    let files = [("m.wkt", STREETS), ("office.wkt", "POINT (200 100)")];
+    let people = "movement = \"working-day\"\nmap = [\"m.wkt\"]\noffices = \"office.wkt\"\noffice_m = 0\nday_shift = \"0\"\nspeed = \"10m/s\"";
+    let scenario = read(&files, &group(people)).expect("a scenario");
+    // Within a minute all eight are at one place, and at work at the end of the hour.
+    let last = scenario
+        .contacts
+        .iter()
+        .filter(|it| (it.start + it.length).as_secs() == 3_600);
+    assert_eq!(last.count(), 8 * 7 / 2);
+    for (key, expected) in [
+        (
+            "company_least = 5",
+            "'company_least' is more than 'company_most'",
+        ),
+        (
+            "desk_coefficient = 0.0",
+            "'desk_coefficient' must be more than 0",
+        ),
+        ("homes = \"none.wkt\"", "/none.wkt: cannot be read"),
+    ] {
+        let refused = read(&files, &group(&format!("{people}\n{key}"))).expect_err(key);
+        assert!(refused.contains(expected), "{key}: {refused}");
+    }
+}

@@ -12,8 +12,24 @@ use crate::generator::meeting::Place;
 /// The Earth's mean radius, metres.
 const EARTH_RADIUS_M: f64 = 6_371_000.8;
 
-/// The streets of a document. Places are metres from the crossing of the equator and Greenwich's meridian, and those from west to east
-/// as long as they are in the middle of the document's first point.
+/// The plane of a file: places are metres from the crossing of the equator and Greenwich's meridian, and those from west to east
+/// as long as they are at the file's first point.
+#[derive(Debug, Default)]
+pub(super) struct Projection {
+    scale: Option<f64>,
+}
+
+impl Projection {
+    /// The place of a point, degrees; none where it is too far away.
+    pub(super) fn place(&mut self, north: f64, east: f64) -> Option<Place> {
+        let scale = *self.scale.get_or_insert_with(|| cosine(north.to_radians()));
+        let x = millimetres(EARTH_RADIUS_M * east.to_radians() * scale)?;
+        let y = millimetres(EARTH_RADIUS_M * north.to_radians())?;
+        Some((x, y))
+    }
+}
+
+/// The streets of a document.
 ///
 /// # Errors
 /// When it is not XML, or a node has no place, with the line.
@@ -32,7 +48,7 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Vec<Street>, FileError> {
         all.filter(move |node| node.has_tag_name(name))
     };
     let mut places: BTreeMap<&str, Place> = BTreeMap::new();
-    let mut scale = None;
+    let mut projection = Projection::default();
     for node in elements("node") {
         let degrees = |key: &str, most: f64| {
             let found = node.attribute(key)?.parse::<f64>().ok()?;
@@ -40,10 +56,7 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Vec<Street>, FileError> {
         };
         let read = || {
             let (north, east) = (degrees("lat", 90.0)?, degrees("lon", 180.0)?);
-            let scale = *scale.get_or_insert_with(|| cosine(north.to_radians()));
-            let x = millimetres(EARTH_RADIUS_M * east.to_radians() * scale)?;
-            let y = millimetres(EARTH_RADIUS_M * north.to_radians())?;
-            Some((node.attribute("id")?, (x, y)))
+            Some((node.attribute("id")?, projection.place(north, east)?))
         };
         let mut read = read;
         let (id, place) = read().ok_or_else(|| {

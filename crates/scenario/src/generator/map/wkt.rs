@@ -54,6 +54,44 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Vec<Street>, FileError> {
     Ok(streets)
 }
 
+/// The points of a text: those of `POINT` and `MULTIPOINT`, and those of lines.
+///
+/// # Errors
+/// The first geometry that is neither, with its line.
+pub(super) fn read_points(file: &Path, text: &str) -> Result<Vec<Place>, FileError> {
+    let mut places = Vec::new();
+    for (line, geometry) in geometries(text) {
+        let name = geometry.split(|letter: char| !letter.is_ascii_alphabetic());
+        let name = name.into_iter().next().unwrap_or_default();
+        if !["POINT", "MULTIPOINT"]
+            .iter()
+            .any(|it| it.eq_ignore_ascii_case(name))
+        {
+            let streets =
+                read(file, geometry).map_err(|error| FileError::at(file, line, error.what))?;
+            places.extend(streets.into_iter().flat_map(|(_, points)| points));
+            continue;
+        }
+        let shown: String = geometry.chars().take(SHOWN).collect();
+        let no_point = || {
+            FileError::at(file, line, format!("'{shown}' is not a point in metres"))
+                .with_hint("for example: POINT (2552.4 7341.9)")
+        };
+        let found = match Wkt::<f64>::from_str(geometry) {
+            Ok(Wkt::Point(point)) => vec![point],
+            Ok(Wkt::MultiPoint(points)) => points.points().to_vec(),
+            _ => return Err(no_point()),
+        };
+        for point in found {
+            let place = point
+                .coord()
+                .and_then(|at| Some((millimetres(at.x)?, millimetres(at.y)?)));
+            places.push(place.ok_or_else(no_point)?);
+        }
+    }
+    Ok(places)
+}
+
 fn points(line: &LineString<f64>) -> Option<Vec<Place>> {
     let coordinates = line.coords().iter();
     coordinates
