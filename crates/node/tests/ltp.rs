@@ -400,6 +400,33 @@ fn octets_behind_the_gaps_of_many_blocks_find_room() {
     }
 }
 
+/// Two of three segments come: runs are short, and all of them together are more than there is memory for.
+#[test]
+fn short_runs_between_gaps_are_stored_where_memory_is_scarce() {
+    let mut world = pair(20, LtpPolicy::default(), |_, config| {
+        config.memory_octets = 4 << 20;
+    });
+    world.hostile = false;
+    world.settle();
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    let sent = payload(1, 3_000_000);
+    let segments = block(9, &bundle(1, &sent), 1_300);
+    let (mut first, mut missing) = (Vec::new(), Vec::new());
+    for (number, octets) in segments.into_iter().enumerate() {
+        match number % 3 {
+            1 => missing.push(octets),
+            _ => first.push(octets),
+        }
+    }
+    world.hear_at_once(0, 1, first);
+    world.settle();
+    world.hear_at_once(0, 1, missing);
+    world.settle();
+    let received = &world.client(1, receiver).received;
+    assert_eq!(received.len(), 1);
+    assert!(received[0].1 == sent);
+}
+
 /// What lies in the store takes no memory while the peer, a minute away, has not said that it has it: the window keeps nothing from leaving.
 #[test]
 fn bundles_and_fragments_leave_without_a_pause_where_the_window_is_small() {

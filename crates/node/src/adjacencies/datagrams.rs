@@ -394,11 +394,15 @@ impl Datagrams {
 
     /// Early octets of a transfer that end before `end` and that the store is to have, with their places.
     pub(crate) fn place(&mut self, transfer: TransferId, end: u64) -> Vec<(u64, Bytes)> {
+        let least = match self.is_pressed() {
+            true => early::RUN_LEAST_PRESSED,
+            false => early::RUN_LEAST,
+        };
         let Some(coming) = self.transfers.get_mut(&transfer) else {
             return Vec::new();
         };
         let before = coming.memory_octets();
-        let placed = coming.place(end);
+        let placed = coming.place(end, least);
         let after = coming.memory_octets();
         self.early_octets = self.early_octets.saturating_sub(before) + after;
         placed

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use dhow_bundle::CrcType;
-use dhow_bundle::crc::CrcDigest;
+use dhow_bundle::crc::{CrcDigest, joined_crc32c};
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::GAPS;
 
@@ -21,7 +21,10 @@ const PIECE_OCTETS: u64 = 128;
 const RUN_OCTETS: u64 = 512;
 
 /// Shorter runs stay in memory: each takes places in the store for as long as the bundle is there.
-const RUN_LEAST: u64 = 8 << 10;
+pub(super) const RUN_LEAST: u64 = 8 << 10;
+
+/// The same where memory is scarce: runs that take much more here than in the store.
+pub(super) const RUN_LEAST_PRESSED: u64 = 1 << 10;
 
 /// Runs of one transfer. The store joins those that touch each other, and what is between them comes in no more pieces than there are.
 const RUNS: usize = GAPS / 2;
@@ -37,6 +40,16 @@ const STEP_MOST: u64 = 256 << 10;
 pub(crate) struct Run {
     pub(crate) octets: u64,
     pub(crate) crc32c: u32,
+}
+
+impl Run {
+    /// This run and the one behind it.
+    fn joined(self, behind: Self) -> Self {
+        Self {
+            octets: self.octets.saturating_add(behind.octets),
+            crc32c: joined_crc32c(self.crc32c, behind.crc32c, behind.octets),
+        }
+    }
 }
 
 /// Octets that came early.
@@ -135,15 +148,15 @@ impl Coming {
         self.take(at)
     }
 
-    /// Long runs of octets before `end` that the store is to have, in pieces with their places; they are the store's from now on.
-    pub(super) fn place(&mut self, end: u64) -> Vec<(u64, Bytes)> {
+    /// Runs of `least` octets and more before `end` that the store is to have, in pieces with their places; they are the store's from now on.
+    pub(super) fn place(&mut self, end: u64, least: u64) -> Vec<(u64, Bytes)> {
         let mut placed = Vec::new();
         let mut from = self.given;
         while self.runs < RUNS
             && let Some((start, behind)) = self.run(from, end)
         {
             from = behind;
-            if behind.saturating_sub(start) < RUN_LEAST {
+            if behind.saturating_sub(start) < least {
                 continue;
             }
             let mut sum = CrcDigest::new(CrcType::Crc32C);
@@ -158,10 +171,27 @@ impl Coming {
             }
             let octets = at.saturating_sub(start);
             let crc32c = sum.value();
-            self.add(start, Early::Run(Run { octets, crc32c }));
+            self.add_run(start, Run { octets, crc32c });
         }
         self.due = self.memory_octets.saturating_add(self.step);
         placed
+    }
+
+    /// Add a run, as one with those that it touches.
+    fn add_run(&mut self, mut start: u64, mut run: Run) {
+        let before = self.early.range(..start).next_back();
+        if let Some((&at, &Early::Run(it))) = before
+            && at.saturating_add(it.octets) == start
+        {
+            self.take(at);
+            (start, run) = (at, it.joined(run));
+        }
+        let end = start.saturating_add(run.octets);
+        if let Some(&Early::Run(it)) = self.early.get(&end) {
+            self.take(end);
+            run = run.joined(it);
+        }
+        self.add(start, Early::Run(run));
     }
 
     /// The first and the last place of pieces that follow each other from `from` on, and end before `end`.
@@ -223,6 +253,7 @@ mod tests {
             lost in proptest::collection::vec(any::<bool>(), 60),
             looks in proptest::collection::vec(any::<bool>(), 60),
             end in 0_u64..200_000,
+            least in proptest::sample::select(&[RUN_LEAST, RUN_LEAST_PRESSED][..]),
         ) {
             let mut coming = Coming::new(0);
             let mut store: BTreeMap<u64, Bytes> = BTreeMap::new();
@@ -235,7 +266,7 @@ mod tests {
                 }
                 at += length;
                 if look {
-                    store.extend(coming.place(end));
+                    store.extend(coming.place(end, least));
                 }
             }
             let placed: u64 = store.iter().map(|(at, octets)| {
@@ -254,7 +285,7 @@ mod tests {
                     match early {
                         Early::Piece(octets) => prop_assert_eq!(octets, all),
                         Early::Run(run) => {
-                            prop_assert!(run.octets >= RUN_LEAST);
+                            prop_assert!(run.octets >= least);
                             prop_assert_eq!(run.crc32c, crc32c(&all));
                             let there: Vec<u8> = store.range(from..coming.given).flat_map(|(_, it)| it.to_vec()).collect();
                             prop_assert_eq!(there, all.to_vec());
