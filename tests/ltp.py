@@ -1,9 +1,13 @@
 """The whole program over LTP: two nodes, loss on the way, engines that send from other ports, and strangers."""
 
 import json
+import shutil
 import socket
+import subprocess
 import time
 import unittest
+from collections.abc import Callable
+from pathlib import Path
 
 from labs.rig.lossy import LossyRelay
 from labs.rig.node import Link, free_port
@@ -113,6 +117,22 @@ class Ltp(Exchange):
         self.sender.start()
         self.take(self.receiver, "ipn:2.42", 100, 100)
 
+    @unittest.skipUnless(shutil.which("openssl"), "no openssl command")
+    def test_bundles_cross_with_signatures_of_both_nodes_and_none_of_another(self) -> None:
+        ends = key_pairs(self.directory, "one", "two", "other")
+        before = self.sender.settings.links[0].policy
+        self.receiver.settings.links[0].policy += f'key = "{ends("two", "one")}"\n'
+        self.sender.settings.links[0].policy = f'{before}key = "{ends("one", "two")}"\n'
+        self.start()
+        self.exchange(1, 70_000)
+        self.assertEqual(self.sender.metrics()["dhow_datagrams_ignored_total"], 0)
+        self.assertEqual(self.sender.stop(), 0)
+        self.sender.settings.links[0].policy = f'{before}key = "{ends("other", "two")}"\n'
+        self.sender.start()
+        self.send(self.sender, "ipn:2.42", 100)
+        until(self, lambda: self.receiver.metrics()["dhow_datagrams_ignored_total"] > 0)
+        self.assertGreater(self.sender.metrics()["dhow_bundles_stored"], 0)
+
     def test_engines_that_no_link_names_are_ignored_and_those_of_links_may_send_from_any_port(self) -> None:
         self.start()
         # One block of several bundles, from a socket that takes nothing: the form of ION's engines.
@@ -129,6 +149,21 @@ class Ltp(Exchange):
             "recv", "ipn:2.42", "--count", "2", "--out", str(self.directory / "inbox"), "--timeout", "30s", "--json")
         self.assertEqual(taken.returncode, 0, taken.stderr)
         self.assertEqual([json.loads(line)["octets"] for line in taken.stdout.splitlines()], [3, 6])
+
+
+def key_pairs(directory: Path, *names: str) -> Callable[[str, str], str]:
+    """Makes pairs of keys of RSA; what comes back makes the key file of an end and its peer."""
+    for name in names:
+        own, public = directory / f"{name}.key", directory / f"{name}.pub"
+        subprocess.run(["openssl", "genrsa", "-out", own, "2048"], check=True, capture_output=True)
+        subprocess.run(["openssl", "rsa", "-in", own, "-pubout", "-out", public], check=True, capture_output=True)
+
+    def of(own: str, peer: str) -> str:
+        path = directory / f"{own}-{peer}.pem"
+        path.write_text((directory / f"{own}.key").read_text() + (directory / f"{peer}.pub").read_text())
+        return str(path)
+
+    return of
 
 
 def sdnv(number: int) -> bytes:

@@ -17,7 +17,7 @@ from labs.rig.capture import Capture, judge_missing
 from labs.rig.crew import Crew, Program
 from labs.rig.lossy import LossyRelay
 from labs.rig.node import free_port
-from tests.ltp import block, sdnv
+from tests.ltp import block, key_pairs, sdnv
 
 # Files of one segment and of many.
 SIZES = [1, 1_380, 1_381, 70_000, 1 << 20, 10_000_000]
@@ -188,6 +188,21 @@ class LtpFiles(unittest.TestCase):
                 if stops == "sender":
                     self.assertIn("USR_CNCLD", lost["reason"])
                 self.assertEqual(self.kept(), [])
+
+    @unittest.skipUnless(shutil.which("openssl"), "no openssl command")
+    def test_files_cross_with_signatures_of_both_ends_and_not_of_another(self) -> None:
+        ends = key_pairs(self.directory, "here", "there", "other")
+        file = self.file(100_000)
+        receiver = self.receive("--count", "1", "--key", ends("there", "here"))
+        self.end(self.send("--key", ends("here", "there"), str(file)))
+        self.assert_came(self.end(receiver), file)
+        receiver = self.receive("--timeout", "2s", "--key", ends("there", "here"))
+        sender = self.send("--key", ends("other", "there"), str(file))
+        self.assertEqual(self.end(receiver, code=1), [])
+        sender.process.send_signal(signal.SIGINT)
+        self.end(sender, code=INTERRUPTED)
+        self.assertEqual(self.end(self.send("--mtu", "300", "--key", ends("here", "there"), str(file)), code=2), [])
+        self.assertIn("--mtu must be 384 or more with this key", self.log())
 
     def test_files_cross_with_a_key_that_both_have_and_not_with_another(self) -> None:
         keys = []

@@ -110,6 +110,8 @@ pub enum LtpAuthentication {
     None,
     /// HMAC-SHA1-80, with a key that the driver has.
     Key,
+    /// RSA-SHA256, with keys that the driver has: signatures of this node have so many octets.
+    Signature(u64),
 }
 
 /// The form of bundles on a TCP connection that carries them in one direction.

@@ -8,7 +8,7 @@ use dhow_link::datagram::Limit;
 use dhow_link::ltp::Known;
 
 use crate::adjacencies::session_id::SessionId;
-use crate::config::Protocol;
+use crate::config::{LtpAuthentication, Protocol};
 use crate::driver::StreamId;
 use crate::node::Node;
 
@@ -50,6 +50,16 @@ impl Node {
         match neighbour.session.protocol() {
             Protocol::Ltp(policy) => policy.engine.zip(policy.remote_engine),
             _ => None,
+        }
+    }
+
+    /// The authentication of a conversation over LTP, as its engine has room for.
+    #[must_use]
+    pub fn ltp_authentication(&self, stream: StreamId) -> LtpAuthentication {
+        let neighbour = self.adjacencies.neighbour(SessionId::over(stream));
+        match neighbour.map(|it| it.session.protocol()) {
+            Some(Protocol::Ltp(policy)) => policy.authentication,
+            _ => LtpAuthentication::None,
         }
     }
 

@@ -198,6 +198,7 @@ impl Run {
         let mut file = NodeFile::parse(&text, &self.config).map_err(unread)?;
         file.check_named_files(&text, &self.config)
             .map_err(unread)?;
+        file.settle_keys();
         file.source.start = calendar::now();
         file.node.contacts =
             NodeFile::contacts(&text, &self.config, file.source.start).map_err(unread)?;

@@ -53,7 +53,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Path,
         Absent::Means("segments are not authenticated"),
         "\"relay.key\"",
-        "Over LTP, a file with a key of 10 to 64 octets as hexadecimal digits, which the peer has too: segments, both ways, are authenticated by HMAC-SHA1-80 (RFC 5327 2.1), and dropped where they are not.",
+        "Over LTP, a file with a key of 10 to 64 octets as hexadecimal digits, which the peer has too: segments, both ways, are authenticated by HMAC-SHA1-80 (RFC 5327 2.1), and dropped where they are not. Or a file of PEM with this node's private key of RSA and the peer's public key: by RSA-SHA256.",
     ),
     key(
         "blocks",

@@ -3,13 +3,14 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use dhow_bundle::protocol::Protocol;
 use dhow_document::{Document, Entries, FileError};
 
 use super::access::check_groups;
 use super::file::{NodeFile, TlsSettings};
 use super::schema::SECTIONS;
 use super::socket::PATH_OCTETS_MAX;
-use crate::datagrams::seal::{KeyError, SharedKey};
+use crate::datagrams::seal::{KeyError, SegmentKey};
 use crate::streams::tls::{Tls, TlsError};
 
 impl NodeFile {
@@ -25,7 +26,7 @@ impl NodeFile {
         }
         for (entries, dial) in document.all("link").zip(&self.dial) {
             if let Some(key) = &dial.key {
-                check_key(&document, entries, key)?;
+                check_key(&document, entries, key, &dial.protocol)?;
             }
         }
         check_groups(&document)?;
@@ -40,6 +41,20 @@ impl NodeFile {
         match &self.external_socket {
             Some(path) => check_socket(&document, &document.one("external")?, path, ""),
             None => Ok(()),
+        }
+    }
+
+    /// Take up the kinds of keys that links over LTP name. Of one that cannot be read now, its link hears when its conversation begins.
+    pub fn settle_keys(&mut self) {
+        for (link, dial) in self.node.links.iter_mut().zip(&mut self.dial) {
+            let Some(Ok(key)) = dial.key.as_deref().map(SegmentKey::load) else {
+                continue;
+            };
+            for protocol in [&mut link.protocol, &mut dial.protocol] {
+                if let Protocol::Ltp(policy) = protocol {
+                    policy.authentication = key.policy();
+                }
+            }
         }
     }
 }
@@ -78,19 +93,34 @@ fn check_socket(
         .with_hint("make it, or name a path in a directory that is there"))
 }
 
-/// A link's key over LTP can be read.
-fn check_key(document: &Document<'_>, entries: &Entries, path: &Path) -> Result<(), FileError> {
-    let error = match SharedKey::load(path) {
+/// A link's key over LTP can be read, and its values have room in datagrams.
+fn check_key(
+    document: &Document<'_>,
+    entries: &Entries,
+    path: &Path,
+    protocol: &Protocol,
+) -> Result<(), FileError> {
+    let error = match SegmentKey::load(path) {
         Err(KeyError::Unreadable(error)) if error.kind() == ErrorKind::PermissionDenied => {
             return Ok(());
         }
         Err(error) => error,
-        Ok(_) => return Ok(()),
+        Ok(key) => {
+            let least = key.least_mtu();
+            return match protocol {
+                Protocol::Ltp(policy) if policy.mtu_octets < least => {
+                    let what = format!("'mtu' must be {least} octets or more with this 'key'");
+                    let fault = document.fault(entries.line_of("mtu"), what);
+                    Err(fault.with_hint("each datagram has a signature"))
+                }
+                _ => Ok(()),
+            };
+        }
     };
     let what = format!("'key' names {}: {error}", path.display());
     Err(document
         .fault(entries.line_of("key"), what)
-        .with_hint("a key is made by: openssl rand -hex 20"))
+        .with_hint(error.hint()))
 }
 
 /// Certificates and keys can be read and belong together.

@@ -15,7 +15,7 @@ use super::path::{Path, is_missing};
 use super::peers::{Heard, STRANGER_IDLE};
 use super::port::{Carried, Port, Ports};
 use super::refusal::Refusal;
-use super::seal::SharedKey;
+use super::seal::SegmentKey;
 use crate::core::Core;
 use crate::streams::carrier::Carriers;
 use crate::streams::path::Ends;
@@ -74,7 +74,7 @@ pub struct Conversation {
     mtu_octets: Option<u64>,
     outgoing: Outgoing,
     /// The key of all segments, over LTP.
-    key: Option<Arc<SharedKey>>,
+    key: Option<Arc<SegmentKey>>,
 }
 
 /// The end of a batch.
@@ -98,7 +98,7 @@ impl Conversation {
         ports: Rc<Ports>,
         link: LinkId,
         (way, carried): (Path, Carried),
-        key: Option<Arc<SharedKey>>,
+        key: Option<Arc<SegmentKey>>,
     ) -> io::Result<Self> {
         let port = ports.at(way, carried)?;
         let in_use = |what| io::Error::new(io::ErrorKind::AddrInUse, what);
@@ -112,7 +112,15 @@ impl Conversation {
         let stream = core.open_stream(Purpose::Dialled { link }, Some(ends));
         match core.ask(|node| node.engines(stream)) {
             Some(ids) => {
-                let authentication = key.as_ref().map(SharedKey::authentication);
+                let expected = key.as_deref().map(SegmentKey::policy);
+                let has = core.ask(|node| node.ltp_authentication(stream));
+                if has != expected.unwrap_or_default() {
+                    core.close_stream(stream);
+                    let what =
+                        "its key is of another kind than when the node read its file (dhow reload)";
+                    return Err(io::Error::other(what));
+                }
+                let authentication = key.as_ref().map(SegmentKey::authentication);
                 let mut engines = ports.engines.borrow_mut();
                 if !engines.join(way.to, ids, stream, authentication) {
                     drop(engines);

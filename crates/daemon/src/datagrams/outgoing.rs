@@ -8,7 +8,7 @@ use dhow_link::Batch;
 use dhow_link::datagram::Limit;
 use dhow_node::driver::StreamId;
 
-use super::seal::SharedKey;
+use super::seal::SegmentKey;
 use crate::core::Core;
 
 /// Datagrams that are polled at a time: a system call carries much, and others of the thread wait for little.
@@ -87,7 +87,7 @@ impl Outgoing {
         core: &Core,
         stream: StreamId,
         cutting: Cutting,
-        key: Option<&SharedKey>,
+        key: Option<&SegmentKey>,
     ) -> bool {
         let poll = |batch: &mut Batch, octets: &mut Vec<Bytes>| {
             let is_read = core.poll_datagrams(stream, POLLED, batch, octets);

@@ -5,22 +5,40 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac::{Context, HMAC_SHA1_FOR_LEGACY_USE_ONLY, Key, sign};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{
+    ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, RsaKeyPair,
+};
 use bytes::{Bytes, BytesMut};
+use dhow_bundle::protocol::LtpAuthentication;
 use dhow_bundle::storage::Piece;
 use dhow_link::Batch;
-use dhow_link::ltp::{Authentication, Ciphersuite, Seal, VALUE_OCTETS};
+use dhow_link::ltp::{Authentication, Ciphersuite, LEAST_MTU, Seal, VALUE_OCTETS};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{PrivateKeyDer, SubjectPublicKeyInfoDer};
 
-/// Octets of a key, at least: as many as a value of the ciphersuite has, below which guessing the key is easier.
+/// Octets of a shared key, at least: as many as a value of the ciphersuite has, below which guessing the key is easier.
 pub const KEY_OCTETS_MIN: usize = 10;
 
-/// Octets of a key, at most: longer ones are hashed, and no better.
+/// Octets of a shared key, at most: longer ones are hashed, and no better.
 pub const KEY_OCTETS_MAX: usize = 64;
 
-/// A key that both engines have, for HMAC-SHA1-80. Key IDs that segments name are not looked at: there is one key, and a value is
-/// right or not.
-pub struct SharedKey {
-    key: Key,
+/// The start of each part of a PEM file.
+const PEM: &str = "-----BEGIN ";
+
+/// The keys of a link's segments. Key IDs that segments name are not looked at: there is one key of each engine, and a value is right or not.
+pub enum SegmentKey {
+    /// A key that both engines have, for HMAC-SHA1-80.
+    Shared(Box<Key>),
+    /// The private key of the engine here, and the public key of the peer, for RSA-SHA256.
+    Pair {
+        /// It signs what leaves.
+        own: Box<RsaKeyPair>,
+        /// It verifies what comes.
+        peer: Box<ParsedPublicKey>,
+    },
 }
 
 /// The reason for which a file is no key.
@@ -30,23 +48,61 @@ pub enum KeyError {
     #[error("{0}")]
     Unreadable(#[from] std::io::Error),
     /// It is not hexadecimal.
-    #[error("it has something else than hexadecimal digits")]
+    #[error("it has something else than hexadecimal digits, and no PEM")]
     NotHexadecimal,
     /// It is too short or too long.
     #[error("it has {0} octets, and a key has from {KEY_OCTETS_MIN} to {KEY_OCTETS_MAX}")]
     Length(usize),
+    /// A part of a PEM file is missing, or is not read.
+    #[error("it has no {part} (PEM): {why}")]
+    Pem {
+        /// The part.
+        part: &'static str,
+        /// The fault.
+        why: String,
+    },
+    /// A part of a PEM file is no key of RSA.
+    #[error("its {part} is no key of RSA of 2048 to 8192 bits: {why}")]
+    NotRsa {
+        /// The part.
+        part: &'static str,
+        /// The fault.
+        why: String,
+    },
 }
 
-impl SharedKey {
-    /// The key in a file: hexadecimal digits, between which white space means nothing.
+impl KeyError {
+    /// The way to make one.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::Pem { .. } | Self::NotRsa { .. } => {
+                "openssl genrsa -out own.key 3072 && openssl rsa -in own.key -pubout -out own.pub; the key file is: cat own.key peer.pub"
+            }
+            _ => "a key is made by: openssl rand -hex 20",
+        }
+    }
+}
+
+/// The parts of a PEM file.
+const OWN: &str = "PRIVATE KEY of this end";
+const PEER: &str = "PUBLIC KEY of the peer";
+
+impl SegmentKey {
+    /// The key in a file: hexadecimal digits, between which white space means nothing, of a shared key; PEM with the private key of this end and the
+    /// public key of the peer for signatures.
     ///
     /// # Errors
     /// The file cannot be read, or is no key.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        Self::parse(&fs::read_to_string(path)?)
+        let text = fs::read_to_string(path)?;
+        match text.contains(PEM) {
+            true => Self::parse_pair(text.as_bytes()),
+            false => Self::parse_shared(&text),
+        }
     }
 
-    fn parse(text: &str) -> Result<Self, KeyError> {
+    fn parse_shared(text: &str) -> Result<Self, KeyError> {
         let digits: Option<Vec<u8>> = text
             .chars()
             .filter(|it| !it.is_whitespace())
@@ -61,16 +117,76 @@ impl SharedKey {
             .map(|pair| pair.iter().fold(0, |octet, digit| octet << 4 | digit))
             .collect();
         match octets.len() {
-            KEY_OCTETS_MIN..=KEY_OCTETS_MAX => Ok(Self::new(&octets)),
+            KEY_OCTETS_MIN..=KEY_OCTETS_MAX => Ok(Self::shared(&octets)),
             length => Err(KeyError::Length(length)),
         }
     }
 
-    /// A key of these octets.
+    fn parse_pair(pem: &[u8]) -> Result<Self, KeyError> {
+        let no_pem = |part| {
+            move |error: rustls::pki_types::pem::Error| KeyError::Pem {
+                part,
+                why: error.to_string(),
+            }
+        };
+        let own = PrivateKeyDer::from_pem_slice(pem).map_err(no_pem(OWN))?;
+        let peer = SubjectPublicKeyInfoDer::from_pem_slice(pem).map_err(no_pem(PEER))?;
+        let no_rsa = |part, why: &dyn fmt::Display| KeyError::NotRsa {
+            part,
+            why: why.to_string(),
+        };
+        let own = match &own {
+            PrivateKeyDer::Pkcs8(der) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
+            other => RsaKeyPair::from_der(other.secret_der()),
+        };
+        let own = own.map_err(|error| no_rsa(OWN, &error))?;
+        let peer = ParsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, peer.as_ref());
+        let peer = peer.map_err(|error| no_rsa(PEER, &error))?;
+        Ok(Self::Pair {
+            own: Box::new(own),
+            peer: Box::new(peer),
+        })
+    }
+
+    /// A shared key of these octets.
     #[must_use]
-    pub fn new(octets: &[u8]) -> Self {
-        Self {
-            key: Key::new(HMAC_SHA1_FOR_LEGACY_USE_ONLY, octets),
+    pub fn shared(octets: &[u8]) -> Self {
+        Self::Shared(Box::new(Key::new(HMAC_SHA1_FOR_LEGACY_USE_ONLY, octets)))
+    }
+
+    /// The ciphersuite of segments sent.
+    const fn suite(&self) -> Ciphersuite {
+        match self {
+            Self::Shared(_) => Ciphersuite::HmacSha1,
+            Self::Pair { .. } => Ciphersuite::RsaSha256,
+        }
+    }
+
+    /// Octets of the values of segments sent.
+    #[must_use]
+    pub fn value_octets(&self) -> u64 {
+        let octets = match self {
+            Self::Shared(_) => VALUE_OCTETS,
+            Self::Pair { own, .. } => own.public_modulus_len(),
+        };
+        u64::try_from(octets).unwrap_or(u64::MAX)
+    }
+
+    /// Octets of the smallest datagram that may be asked for.
+    #[must_use]
+    pub fn least_mtu(&self) -> u64 {
+        match self {
+            Self::Shared(_) => LEAST_MTU,
+            Self::Pair { .. } => LEAST_MTU.saturating_add(self.value_octets()),
+        }
+    }
+
+    /// The same as a link's policy says it.
+    #[must_use]
+    pub fn policy(&self) -> LtpAuthentication {
+        match self {
+            Self::Shared(_) => LtpAuthentication::Key,
+            Self::Pair { .. } => LtpAuthentication::Signature(self.value_octets()),
         }
     }
 
@@ -79,8 +195,9 @@ impl SharedKey {
     pub fn authentication(self: &Arc<Self>) -> Authentication {
         let seal: Arc<dyn Seal> = Arc::<Self>::clone(self);
         Authentication {
-            suite: Ciphersuite::HmacSha1,
+            suite: self.suite(),
             key_id: Vec::new(),
+            value_octets: self.value_octets(),
             seal: Some(seal),
         }
     }
@@ -90,18 +207,16 @@ impl SharedKey {
         let mut sealed = Batch::new();
         let mut out = Vec::with_capacity(octets.len() + batch.len());
         // The values of all datagrams share their room.
-        let mut values = BytesMut::with_capacity(batch.len() * VALUE_OCTETS);
+        let room = usize::try_from(self.value_octets()).unwrap_or(VALUE_OCTETS);
+        let mut values = BytesMut::with_capacity(batch.len() * room);
         let mut octets_in = octets.drain(..);
         for datagram in batch.datagrams() {
-            let mut context = Context::with_key(&self.key);
+            let start = out.len();
             for piece in octets_in.by_ref().take(datagram.len()) {
-                context.update(&piece);
                 sealed.push(Piece::Octets(piece.clone()));
                 out.push(piece);
             }
-            let tag = context.sign();
-            let value = tag.as_ref().get(..VALUE_OCTETS).unwrap_or_default();
-            values.extend_from_slice(value);
+            self.write_value(out.get(start..).unwrap_or_default(), &mut values);
             let value = values.split().freeze();
             sealed.push(Piece::Octets(value.clone()));
             out.push(value);
@@ -111,24 +226,53 @@ impl SharedKey {
         *batch = sealed;
         *octets = out;
     }
-}
 
-impl Seal for SharedKey {
-    fn value(&self, suite: Ciphersuite, _: &[u8], octets: &[u8]) -> Option<[u8; VALUE_OCTETS]> {
-        match suite {
-            Ciphersuite::HmacSha1 => {
-                let tag = sign(&self.key, octets);
-                tag.as_ref().get(..VALUE_OCTETS)?.try_into().ok()
+    /// The value of a datagram. One that cannot be signed has a value that is not right: the peer drops it.
+    fn write_value(&self, pieces: &[Bytes], out: &mut BytesMut) {
+        match self {
+            Self::Shared(key) => {
+                let mut context = Context::with_key(key);
+                pieces.iter().for_each(|piece| context.update(piece));
+                let tag = context.sign();
+                out.extend_from_slice(tag.as_ref().get(..VALUE_OCTETS).unwrap_or_default());
             }
-            // Everybody has its key.
-            Ciphersuite::Null => None,
+            Self::Pair { own, .. } => {
+                let mut value = vec![0; own.public_modulus_len()];
+                let signed = own.sign(
+                    &RSA_PKCS1_SHA256,
+                    &SystemRandom::new(),
+                    &pieces.concat(),
+                    &mut value,
+                );
+                if signed.is_err() {
+                    tracing::warn!("a segment of LTP cannot be signed");
+                }
+                out.extend_from_slice(&value);
+            }
         }
     }
 }
 
-impl fmt::Debug for SharedKey {
+impl Seal for SegmentKey {
+    fn accepts(&self, suite: Ciphersuite, _: &[u8], octets: &[u8], value: &[u8]) -> bool {
+        match (self, suite) {
+            (Self::Shared(key), Ciphersuite::HmacSha1) => {
+                let tag = sign(key, octets);
+                let right = tag.as_ref().get(..VALUE_OCTETS).unwrap_or_default();
+                verify_slices_are_equal(right, value).is_ok()
+            }
+            (Self::Pair { peer, .. }, Ciphersuite::RsaSha256) => {
+                peer.verify_sig(octets, value).is_ok()
+            }
+            // Of NULL everybody has the key.
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for SegmentKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SharedKey")
+        f.write_str("SegmentKey")
     }
 }
 
@@ -138,8 +282,8 @@ mod tests {
 
     #[test]
     fn a_key_is_hexadecimal_digits() {
-        assert!(SharedKey::parse("00112233 44556677\n8899AAbb\n").is_ok());
-        let error = |text| SharedKey::parse(text).unwrap_err().to_string();
+        assert!(SegmentKey::parse_shared("00112233 44556677\n8899AAbb\n").is_ok());
+        let error = |text| SegmentKey::parse_shared(text).unwrap_err().to_string();
         assert!(error("secret").contains("hexadecimal"));
         assert!(error("012").contains("hexadecimal"));
         assert!(error("0011").contains("it has 2 octets"));
@@ -148,7 +292,7 @@ mod tests {
 
     #[test]
     fn each_datagram_has_the_value_of_all_its_octets() {
-        let key = SharedKey::new(b"secret");
+        let key = SegmentKey::shared(b"secret");
         let (mut batch, mut octets) = (Batch::new(), Vec::new());
         let datagrams: [&[&[u8]]; 2] = [&[b"head", b"body"], &[b"other"]];
         for datagram in datagrams {
@@ -160,14 +304,76 @@ mod tests {
             batch.end_datagram();
         }
         key.seal(&mut batch, &mut octets);
-        let value = |octets| key.value(Ciphersuite::HmacSha1, &[], octets).unwrap();
-        let expected = [
-            b"headbody".as_slice(),
-            &value(b"headbody"),
-            b"other",
-            &value(b"other"),
-        ];
-        assert_eq!(octets.concat(), expected.concat());
+        let suite = Ciphersuite::HmacSha1;
+        let (first, second) = octets.split_at(3);
+        for (datagram, expected) in [(first, b"headbody".as_slice()), (second, b"other")] {
+            let whole = datagram.concat();
+            let (segment, value) = whole.split_at(expected.len());
+            assert_eq!((segment, value.len()), (expected, VALUE_OCTETS));
+            assert!(key.accepts(suite, &[], segment, value));
+            assert!(!key.accepts(suite, &[], &whole, value));
+            assert!(!key.accepts(Ciphersuite::Null, &[], segment, value));
+        }
         assert_eq!((batch.len(), batch.octets()), (2, 18 + 15));
+    }
+
+    fn pair(name: &str) -> Arc<SegmentKey> {
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/ltp_rsa/");
+        let key = SegmentKey::load(&Path::new(place).join(name));
+        Arc::new(key.expect("it is a pair of keys"))
+    }
+
+    /// The signature is that of `openssl dgst -sha256 -sign` with the private key in `here.pem`.
+    #[test]
+    fn a_signature_is_that_of_another_program() {
+        let segment = include_bytes!("../../tests/data/ltp_rsa/segment").as_slice();
+        let signature = include_bytes!("../../tests/data/ltp_rsa/signature").as_slice();
+        let (here, peer) = (pair("here.pem"), pair("peer.pem"));
+        let (mut batch, mut octets) = (Batch::new(), vec![Bytes::from_static(segment)]);
+        batch.push(Piece::Octets(Bytes::from_static(segment)));
+        batch.end_datagram();
+        here.seal(&mut batch, &mut octets);
+        let datagram = Bytes::from(octets.concat());
+        assert_eq!(datagram, [segment, signature].concat());
+        assert!(peer.authentication().accepts_all(&datagram));
+        assert!(!here.authentication().accepts_all(&datagram), "its own");
+        for place in [8, segment.len() - 5, datagram.len() - 1] {
+            let mut changed = datagram.to_vec();
+            changed[place] ^= 1;
+            assert!(
+                !peer.authentication().accepts_all(&changed.into()),
+                "{place}"
+            );
+        }
+        let shared = Arc::new(SegmentKey::shared(b"secret secret"));
+        assert!(!shared.authentication().accepts_all(&datagram));
+    }
+
+    #[test]
+    fn a_file_without_both_keys_is_refused() {
+        let error = |pem: &str| {
+            SegmentKey::parse_pair(pem.as_bytes())
+                .unwrap_err()
+                .to_string()
+        };
+        let whole = include_str!("../../tests/data/ltp_rsa/here.pem");
+        let public = whole.find("-----BEGIN PUBLIC KEY").expect("it is there");
+        let (own, peer) = whole.split_at(public);
+        assert!(
+            error(own).contains("PUBLIC KEY of the peer"),
+            "{}",
+            error(own)
+        );
+        assert!(
+            error(peer).contains("PRIVATE KEY of this end"),
+            "{}",
+            error(peer)
+        );
+        let broken = format!("{own}-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n");
+        assert!(
+            error(&broken).contains("no key of RSA"),
+            "{}",
+            error(&broken)
+        );
     }
 }

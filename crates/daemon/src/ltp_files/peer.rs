@@ -14,7 +14,7 @@ use super::arriving::ArrivingFile;
 use super::socket::{Sent, Socket};
 use crate::clock::Clock;
 use crate::datagrams::outgoing::{Outgoing, POLLED};
-use crate::datagrams::seal::SharedKey;
+use crate::datagrams::seal::SegmentKey;
 
 /// The name of an engine: its ID, and its host, since two may have one ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +75,7 @@ impl Peer {
         &mut self,
         socket: &Socket,
         clock: &Clock,
-        key: Option<&SharedKey>,
+        key: Option<&SegmentKey>,
     ) -> Sent {
         loop {
             if self.outgoing.is_empty() {

@@ -22,7 +22,7 @@ use super::{LAST_WORDS, LOOK, Way};
 use crate::clock::Clock;
 use crate::config::file::ClockSetting;
 use crate::datagrams::calls::Message;
-use crate::datagrams::seal::SharedKey;
+use crate::datagrams::seal::SegmentKey;
 
 /// Engines that are known at a time. The one without a session that was silent for longest makes room.
 const MAX_PEERS: usize = 64;
@@ -61,7 +61,7 @@ pub struct Settings {
     /// Time without octets of a file after which it is over.
     pub timeout: Option<Duration>,
     /// The key of all segments.
-    pub key: Option<Arc<SharedKey>>,
+    pub key: Option<Arc<SegmentKey>>,
     /// Hard to guess.
     pub seed: u64,
 }
@@ -147,7 +147,7 @@ pub fn receive(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
     let mut config = settings.way.config();
     config.transfer_mru = config.transfer_mru.min(settings.largest);
     config.sessions = settings.sessions;
-    config.authentication = settings.key.as_ref().map(SharedKey::authentication);
+    config.authentication = settings.key.as_ref().map(SegmentKey::authentication);
     let reception = Reception {
         last: clock.now().monotonic,
         looked: clock.now().monotonic,

@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::config::file::ClockSetting;
 use crate::datagrams::outgoing::{Outgoing, POLLED};
 use crate::datagrams::path::Path as WayThere;
-use crate::datagrams::seal::SharedKey;
+use crate::datagrams::seal::SegmentKey;
 
 /// Files that are open at a time.
 const MAX_FILES: usize = 64;
@@ -48,7 +48,7 @@ pub struct Settings {
     /// The way there.
     pub way: Way,
     /// The key of all segments.
-    pub key: Option<Arc<SharedKey>>,
+    pub key: Option<Arc<SegmentKey>>,
     /// Hard to guess.
     pub seed: u64,
 }
@@ -136,7 +136,7 @@ pub fn send(settings: Settings, files: &[PathBuf], watch: &mut dyn Watch) -> io:
     let mut config = settings.way.config();
     config.engine = settings.engine;
     config.red = settings.red;
-    config.authentication = settings.key.as_ref().map(SharedKey::authentication);
+    config.authentication = settings.key.as_ref().map(SegmentKey::authentication);
     config.termination_timeout = LAST_WORDS;
     let now = clock.now();
     let mut engine = Engine::new(config, settings.seed, now);

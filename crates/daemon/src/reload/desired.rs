@@ -134,6 +134,7 @@ impl Desired {
             _ => NodeFile::contacts(&text, path, start).map_err(apart)?,
         };
         file.source.start = start;
+        file.settle_keys();
         Ok(Self {
             file,
             text,

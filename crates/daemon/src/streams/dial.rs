@@ -27,7 +27,7 @@ use crate::datagrams::calls::plain;
 use crate::datagrams::conversation::Conversation;
 use crate::datagrams::path::{Path, is_missing, says_no_way};
 use crate::datagrams::port::Ports;
-use crate::datagrams::seal::SharedKey;
+use crate::datagrams::seal::SegmentKey;
 use dhow_bundle::protocol::Transport;
 
 /// Addresses of one host that are tried, at most.
@@ -285,7 +285,7 @@ async fn converse_for(
     settings: &DialSettings,
     means: &Means,
 ) -> io::Result<()> {
-    let key = settings.key.as_deref().map(SharedKey::load).transpose();
+    let key = settings.key.as_deref().map(SegmentKey::load).transpose();
     let key = key.map_err(|error| io::Error::other(format!("its key cannot be used: {error}")))?;
     let key = key.map(Arc::new);
     let mut last = no_address();

@@ -5,7 +5,7 @@ use core::time::Duration;
 use dhow_bundle::NodeId;
 
 use super::cookies::cookie_octets_max;
-use super::seal::{Authentication, MAX_KEY_ID_OCTETS};
+use super::seal::{Authentication, MAX_KEY_ID_OCTETS, MAX_VALUE_OCTETS};
 use crate::datagram::Rate;
 
 /// Largest UDP payload over IPv4, octets.
@@ -64,7 +64,7 @@ pub struct Config {
     /// Transfers that wait are one block together, of at most so many octets, where blocks are all red; never when 0 (the
     /// default). The peer takes the block apart. One that has more octets is a block of its own.
     pub aggregate: u64,
-    /// Largest datagram that we send, octets of UDP payload, from [`LEAST_MTU`] to [`MAX_MTU`]. Default 1,400. Each
+    /// Largest datagram that we send, octets of UDP payload, from [`LEAST_MTU`] and the octets of an authentication value to [`MAX_MTU`]. Default 1,400. Each
     /// holds one segment.
     pub mtu: u64,
     /// A discretionary checkpoint whenever so many octets of red part were sent since the last; never when 0. Default
@@ -164,9 +164,7 @@ impl Default for Config {
 impl Config {
     /// The same with every value inside its bounds.
     pub(super) fn bounded(mut self) -> Self {
-        self.mtu = self.mtu.clamp(LEAST_MTU, MAX_MTU);
         self.transfer_mru = self.transfer_mru.min(MAX_BLOCK_OCTETS);
-        self.cookie_octets = self.cookie_octets.min(cookie_octets_max(self.mtu));
         self.sessions = self.sessions.max(1);
         self.gaps = self.gaps.max(1);
         self.reports_under_way = self.reports_under_way.max(1);
@@ -174,9 +172,19 @@ impl Config {
         self.remembered = self.remembered.max(1);
         if let Some(authentication) = &mut self.authentication {
             authentication.key_id.truncate(MAX_KEY_ID_OCTETS);
+            authentication.value_octets = authentication.value_octets.min(MAX_VALUE_OCTETS);
         }
+        self.mtu = self.mtu.clamp(self.least_mtu(), MAX_MTU);
+        self.cookie_octets = self.cookie_octets.min(cookie_octets_max(self.mtu));
         self.idle_timeout = self.idle_timeout.max(self.least_idle_timeout());
         self
+    }
+
+    /// The smallest datagram that has room for its authentication value and for what [`LEAST_MTU`] has room for.
+    pub(super) fn least_mtu(&self) -> u64 {
+        let authentication = self.authentication.as_ref();
+        let value_octets = authentication.map_or(0, |it| it.value_octets);
+        LEAST_MTU.saturating_add(value_octets)
     }
 
     /// Four round trips, each with the margin.

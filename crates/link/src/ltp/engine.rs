@@ -7,7 +7,7 @@ use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Instant, Now};
 
-use super::config::{Config, LEAST_MTU, Red};
+use super::config::{Config, Red};
 use super::cookies::Cookies;
 use super::departure::Cue;
 use super::end_to_end::EndToEnd;
@@ -310,7 +310,8 @@ impl Engine {
     /// Octets of the largest datagram.
     fn mtu(&self) -> u64 {
         let passes = self.path.mtu.unwrap_or(u64::MAX);
-        self.local.config.mtu.min(passes).max(LEAST_MTU)
+        let config = &self.local.config;
+        config.mtu.min(passes).max(config.least_mtu())
     }
 }
 

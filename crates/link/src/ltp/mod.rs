@@ -79,7 +79,9 @@ pub use cookies::MAX_COOKIE_OCTETS;
 pub use end_to_end::{EndReport, EndToEnd, MAX_END_REPORT_OCTETS, Service, Status};
 pub use engine::{Engine, Known, Progress};
 pub use onward::{Ends, IncomingBlock, Onward};
-pub use seal::{Authentication, Ciphersuite, MAX_KEY_ID_OCTETS, Seal, VALUE_OCTETS};
+pub use seal::{
+    Authentication, Ciphersuite, MAX_KEY_ID_OCTETS, MAX_VALUE_OCTETS, Seal, VALUE_OCTETS,
+};
 pub use wire::Addressee;
 
 pub use crate::datagram::Rate;

@@ -13,8 +13,11 @@ use dhow_bundle::v6::sdnv;
 
 use super::wire::{AUTHENTICATION, Envelope, Packet, Received};
 
-/// Octets of an authentication value of either ciphersuite: HMAC-SHA1-80.
+/// Octets of an authentication value of HMAC-SHA1-80.
 pub const VALUE_OCTETS: usize = 10;
+
+/// Octets of an authentication value, at most: a signature by a key of 8,192 bits.
+pub const MAX_VALUE_OCTETS: u64 = 1_024;
 
 /// Keys and values of one segment that are tried, at most: each takes all of its octets, and strangers may name as many as they like.
 const TRIED: usize = 2;
@@ -22,11 +25,13 @@ const TRIED: usize = 2;
 /// Octets of a key ID that is sent, at most: every segment has it.
 pub const MAX_KEY_ID_OCTETS: usize = 16;
 
-/// A ciphersuite (RFC 5327 2.1). RSA-SHA256 (1) is not supported: its values are as long as a small segment.
+/// A ciphersuite (RFC 5327 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ciphersuite {
     /// 0: HMAC-SHA1-80 with a key that both engines have.
     HmacSha1,
+    /// 1: a signature by RSASSA-PKCS1-v1_5 with SHA-256, by the private key of the segment's sender. It is as long as the key's modulus.
+    RsaSha256,
     /// 255: HMAC-SHA1-80 with the key that the standard prints: a strong checksum, and no proof of anything.
     Null,
 }
@@ -35,6 +40,7 @@ impl Ciphersuite {
     const fn code(self) -> u8 {
         match self {
             Self::HmacSha1 => 0,
+            Self::RsaSha256 => 1,
             Self::Null => 255,
         }
     }
@@ -42,6 +48,7 @@ impl Ciphersuite {
     const fn of(code: u8) -> Option<Self> {
         match code {
             0 => Some(Self::HmacSha1),
+            1 => Some(Self::RsaSha256),
             255 => Some(Self::Null),
             _ => None,
         }
@@ -50,9 +57,8 @@ impl Ciphersuite {
 
 /// The keys of a driver.
 pub trait Seal: Debug + Send + Sync {
-    /// The authentication value of a segment: `octets` are all of it but the value. `None` when there is no such key.
-    fn value(&self, suite: Ciphersuite, key_id: &[u8], octets: &[u8])
-    -> Option<[u8; VALUE_OCTETS]>;
+    /// Whether the authentication value of a segment is right: `octets` are all of it but the value. False when there is no such key.
+    fn accepts(&self, suite: Ciphersuite, key_id: &[u8], octets: &[u8], value: &[u8]) -> bool;
 }
 
 /// The authentication of an engine's segments, both ways: segments of the peer without a good value are dropped.
@@ -62,6 +68,8 @@ pub struct Authentication {
     pub suite: Ciphersuite,
     /// The key ID, raw octets, of which [`MAX_KEY_ID_OCTETS`] count; empty for none.
     pub key_id: Vec<u8>,
+    /// Octets of the values of segments sent, of which [`MAX_VALUE_OCTETS`] count.
+    pub value_octets: u64,
     /// The keys; `None` where the driver drops datagrams of which [`Authentication::accepts_all`] is false with its own, before the
     /// engine has them.
     pub seal: Option<Arc<dyn Seal>>,
@@ -76,7 +84,7 @@ impl Authentication {
         sdnv::write(&mut header, u64::try_from(length).unwrap_or(u64::MAX));
         header.push(self.suite.code());
         header.extend_from_slice(&self.key_id);
-        let octets = u64::try_from(VALUE_OCTETS).unwrap_or(u64::MAX);
+        let octets = self.value_octets;
         let mut trailer = alloc::vec![AUTHENTICATION];
         sdnv::write(&mut trailer, octets);
         Envelope {
@@ -115,22 +123,16 @@ impl Authentication {
             keys.push((Some(self.suite), &self.key_id));
         }
         let values = received.trailer.iter();
-        let values = values.filter(|it| it.tag == AUTHENTICATION && it.value.len() == VALUE_OCTETS);
+        let values = values.filter(|it| it.tag == AUTHENTICATION);
         let mut values = values.take(TRIED);
         values.any(|extension| {
             let octets = datagram.get(received.octets.start..extension.at);
             keys.iter().any(|(suite, key_id)| {
-                let right = suite.zip(octets);
-                let right = right.and_then(|(suite, octets)| seal.value(suite, key_id, octets));
-                right.is_some_and(|right| is_equal(&right, &extension.value))
+                let given = suite.zip(octets);
+                given.is_some_and(|(suite, octets)| {
+                    seal.accepts(suite, key_id, octets, &extension.value)
+                })
             })
         })
     }
-}
-
-/// Whether octets are equal, in a time that says nothing of where they differ.
-fn is_equal(right: &[u8], value: &[u8]) -> bool {
-    let pairs = right.iter().zip(value);
-    let differing = pairs.fold(0, |differing, (right, octet)| differing | (right ^ octet));
-    right.len() == value.len() && differing == 0
 }

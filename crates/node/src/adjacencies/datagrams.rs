@@ -12,7 +12,7 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::{NodeId, Now};
 use dhow_link::datagram::{Assurance, Limit, Path};
-use dhow_link::ltp::{self, Engine, Known};
+use dhow_link::ltp::{self, Engine, Known, VALUE_OCTETS};
 use dhow_link::stream::{LinkCommand, LinkEvent, RefuseReason, SessionParameters, TransferId};
 use dhow_link::udpcl::{self, Conversation};
 use dhow_link::{Batch, DatagramEvent, DatagramLink};
@@ -151,12 +151,15 @@ impl Datagrams {
         let usual = ltp::Config::default();
         let authentication = match policy.authentication {
             LtpAuthentication::None => None,
-            LtpAuthentication::Key => Some(ltp::Authentication {
-                suite: ltp::Ciphersuite::HmacSha1,
-                key_id: Vec::new(),
-                seal: None,
-            }),
+            LtpAuthentication::Key => Some((ltp::Ciphersuite::HmacSha1, length(VALUE_OCTETS))),
+            LtpAuthentication::Signature(octets) => Some((ltp::Ciphersuite::RsaSha256, octets)),
         };
+        let authentication = authentication.map(|(suite, value_octets)| ltp::Authentication {
+            suite,
+            key_id: Vec::new(),
+            value_octets,
+            seal: None,
+        });
         let config = ltp::Config {
             peer,
             engine,

@@ -47,7 +47,7 @@ structure!(UdpPolicy {
 });
 choice!(RedPart { 0 => All {}, 1 => None {}, 2 => Octets { 0: octets } });
 choice!(Aggregation { 0 => Shared {}, 1 => Alone {} });
-choice!(LtpAuthentication { 0 => None {}, 1 => Key {} });
+choice!(LtpAuthentication { 0 => None {}, 1 => Key {}, 2 => Signature { 0: octets } });
 structure!(LtpPolicy {
     engine,
     remote_engine,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use dhow_daemon::datagrams::seal::SharedKey;
+use dhow_daemon::datagrams::seal::SegmentKey;
 use dhow_daemon::ltp_files::{PLAIN_FILES, Way};
 use dhow_link::ltp::{LEAST_MTU, MAX_COOKIE_OCTETS, MAX_MTU};
 
@@ -30,7 +30,8 @@ pub struct WayOptions {
     /// Octets of UDP payload in a datagram, at most
     #[arg(long, value_name = "OCTETS", default_value_t = 1400, value_parser = clap::value_parser!(u64).range(LEAST_MTU..=MAX_MTU))]
     mtu: u64,
-    /// A file with a key of 10 to 64 octets as hexadecimal digits, which both ends have: segments are authenticated by HMAC-SHA1-80
+    /// A file with a key of 10 to 64 octets as hexadecimal digits, which both ends have: segments are authenticated by HMAC-SHA1-80. Or PEM with the private
+    /// key of this end and the public key of the other: by RSA-SHA256
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Octets of the cookie that this end adds to the segments of each session, up to 64; 0 for none
@@ -62,18 +63,26 @@ impl WayOptions {
     }
 
     /// The key, where there is one.
-    pub fn key(&self) -> Result<Option<Arc<SharedKey>>, Failure> {
-        self.key.as_deref().map(load).transpose()
+    pub fn key(&self) -> Result<Option<Arc<SegmentKey>>, Failure> {
+        let key = self.key.as_deref().map(load).transpose()?;
+        let least = key.as_ref().map_or(LEAST_MTU, |key| key.least_mtu());
+        match self.mtu < least {
+            true => {
+                let what = format!("--mtu must be {least} or more with this key");
+                Err(Failure::usage(what).with_hint("each datagram has a signature"))
+            }
+            false => Ok(key),
+        }
     }
 }
 
-fn load(path: &Path) -> Result<Arc<SharedKey>, Failure> {
-    SharedKey::load(path).map(Arc::new).map_err(|error| {
+fn load(path: &Path) -> Result<Arc<SegmentKey>, Failure> {
+    SegmentKey::load(path).map(Arc::new).map_err(|error| {
         Failure::usage(format!(
             "cannot take the key in {}: {error}",
             path.display()
         ))
-        .with_hint("a key is made by: openssl rand -hex 20")
+        .with_hint(error.hint())
     })
 }
 

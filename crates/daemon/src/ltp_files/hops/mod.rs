@@ -24,7 +24,7 @@ use dhow_link::ltp::{EndReport, EndToEnd, Red, Status};
 
 pub use self::station::run;
 use super::Way;
-use crate::datagrams::seal::SharedKey;
+use crate::datagrams::seal::SegmentKey;
 
 /// Octets of a datagram that has room for all extensions.
 pub const LEAST_MTU_OCTETS: u64 = 256;
@@ -98,7 +98,7 @@ pub struct Settings {
     /// The way to all neighbours.
     pub way: Way,
     /// The key of all segments.
-    pub key: Option<Arc<SharedKey>>,
+    pub key: Option<Arc<SegmentKey>>,
     /// Hard to guess.
     pub seed: u64,
 }

@@ -11,7 +11,7 @@ use super::super::leaving::LeavingFiles;
 use super::super::socket::{Sent, Socket};
 use crate::clock::Clock;
 use crate::datagrams::outgoing::{Outgoing, POLLED};
-use crate::datagrams::seal::SharedKey;
+use crate::datagrams::seal::SegmentKey;
 
 /// An engine next to this one.
 pub(super) struct Neighbour {
@@ -66,7 +66,7 @@ impl Neighbour {
         &mut self,
         (socket, clock): (&Socket, &Clock),
         leaving: &mut LeavingFiles,
-        key: Option<&SharedKey>,
+        key: Option<&SegmentKey>,
         pace: std::time::Duration,
     ) -> Attempt {
         let now = clock.now();

@@ -24,7 +24,7 @@ use super::{About, End, Hop, Passing, Settings, Told, Watch, What, Work, spool};
 use crate::clock::Clock;
 use crate::config::file::ClockSetting;
 use crate::datagrams::path::Path as WayThere;
-use crate::datagrams::seal::SharedKey;
+use crate::datagrams::seal::SegmentKey;
 use crate::open_files;
 
 /// Neighbours that no route names and that are known at a time. The one without a block that was silent for longest makes room.
@@ -109,7 +109,7 @@ pub fn run(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
     config.end_to_end = true;
     config.transfer_mru = config.transfer_mru.min(settings.largest);
     config.sessions = settings.blocks;
-    config.authentication = settings.key.as_ref().map(SharedKey::authentication);
+    config.authentication = settings.key.as_ref().map(SegmentKey::authentication);
     config.termination_timeout = LAST_WORDS;
     let now = clock.now().monotonic;
     let mut station = Station {
