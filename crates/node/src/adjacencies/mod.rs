@@ -25,7 +25,6 @@ use crate::adjacencies::layer::Layer;
 use crate::attention::Attention;
 use crate::config::{DialTime, Enabled, LinkConfig, LinkId, ListenerId};
 use crate::driver::OperatorRefusal;
-use crate::held::Held;
 use crate::routing::Hop;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -34,7 +33,6 @@ use alloc::vec::Vec;
 use dhow_bundle::Now;
 use dhow_bundle::mutant::Mutant;
 use dhow_bundle::mutant::planted;
-use dhow_bundle::storage::BundleKey;
 use dhow_bundle::storage::Piece;
 use dhow_link::stream::LinkCommand;
 use dhow_link::stream::TerminateReason;
@@ -462,24 +460,6 @@ impl Adjacencies {
     pub(crate) fn keeps_transfers(&self, session: SessionId) -> bool {
         let neighbour = self.neighbours.get(&session);
         neighbour.is_some_and(|it| it.session.keeps_transfers())
-    }
-
-    pub(crate) fn charge(&mut self, held: &Held, session: SessionId, key: BundleKey) {
-        let octets = held.entry(key).map_or(0, |entry| entry.octets());
-        if let Some(neighbour) = self.neighbours.get_mut(&session) {
-            neighbour.in_flight += 1;
-            neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_add(octets);
-        }
-    }
-
-    pub(crate) fn discharge(&mut self, session: SessionId, octets: u64) {
-        if let Some(neighbour) = self.neighbours.get_mut(&session) {
-            if !planted(Mutant::WindowLeaks) {
-                neighbour.in_flight = neighbour.in_flight.saturating_sub(1);
-            }
-            neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_sub(octets);
-            self.to_serve.insert(session);
-        }
     }
 
     /// Open a transfer and supply all of it.

@@ -12,6 +12,12 @@
 use core::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_bundle::mutant::{Mutant, planted};
+use dhow_bundle::storage::BundleKey;
+
+use crate::adjacencies::Adjacencies;
+use crate::adjacencies::session_id::SessionId;
+use crate::held::Held;
 
 /// Delays of an answer in which the octets under way are taken, beyond [`SLACK`]: a store gathers while it flushes, and the longer a flush
 /// takes beside what it writes, the more has to be gathered for it.
@@ -223,6 +229,28 @@ impl Window {
         };
         let octets = u128::from(self.rate()).saturating_mul(time.as_nanos()) / 1_000_000_000;
         u64::try_from(octets).unwrap_or(u64::MAX).max(floor)
+    }
+}
+
+impl Adjacencies {
+    /// A bundle is under way to a session.
+    pub(crate) fn charge(&mut self, held: &Held, session: SessionId, key: BundleKey) {
+        let octets = held.entry(key).map_or(0, |entry| entry.octets());
+        if let Some(neighbour) = self.neighbours.get_mut(&session) {
+            neighbour.in_flight += 1;
+            neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_add(octets);
+        }
+    }
+
+    /// So many octets of one are not any more.
+    pub(crate) fn discharge(&mut self, session: SessionId, octets: u64) {
+        if let Some(neighbour) = self.neighbours.get_mut(&session) {
+            if !planted(Mutant::WindowLeaks) {
+                neighbour.in_flight = neighbour.in_flight.saturating_sub(1);
+            }
+            neighbour.in_flight_octets = neighbour.in_flight_octets.saturating_sub(octets);
+            self.to_serve.insert(session);
+        }
     }
 }
 
