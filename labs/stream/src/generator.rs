@@ -168,7 +168,7 @@ const fn reason(refused: Option<RefuseReason>) -> &'static str {
     match refused {
         None => "the session ended",
         Some(RefuseReason::Completed) => "it has it",
-        Some(RefuseReason::NoResources) => "it has no room",
+        Some(RefuseReason::NoResources | RefuseReason::SourceFull) => "it has no room",
         Some(RefuseReason::Retransmit) => "it wants it again",
         Some(RefuseReason::NotAcceptable) => "not acceptable",
         Some(RefuseReason::ExtensionFailure) => "an extension failed",
