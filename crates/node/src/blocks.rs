@@ -12,26 +12,6 @@ use crate::node::Node;
 use crate::reception::{Ends, Reception};
 
 impl Node {
-    /// Datagrams came from a neighbour. Whoever reads many at once does not know how much may lie behind gaps: what the first of them bring is given to
-    /// the store before the others take its room.
-    pub(crate) fn handle_datagrams(&mut self, now: Now, session: SessionId, datagrams: &[Bytes]) {
-        let mut rest = datagrams;
-        while !rest.is_empty() {
-            let count = self.adjacencies.handle_datagrams(
-                &mut self.attention,
-                &self.config,
-                now,
-                session,
-                rest,
-            );
-            rest = rest.get(count..).unwrap_or_default();
-            if !rest.is_empty() {
-                self.listen(now, session.stream());
-                self.place_early(session);
-            }
-        }
-    }
-
     /// Octets of an incoming transfer, which may be a block of several bundles.
     pub(crate) fn receive_transfer(
         &mut self,

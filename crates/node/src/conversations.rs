@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use dhow_bundle::Now;
 use dhow_link::Batch;
 use dhow_link::datagram::Limit;
@@ -13,6 +14,26 @@ use crate::driver::StreamId;
 use crate::node::Node;
 
 impl Node {
+    /// Datagrams came from a neighbour. Whoever reads many at once does not know how much may lie behind gaps: what the first of them bring is given to
+    /// the store before the others take its room.
+    pub(crate) fn handle_datagrams(&mut self, now: Now, session: SessionId, datagrams: &[Bytes]) {
+        let mut rest = datagrams;
+        while !rest.is_empty() {
+            let count = self.adjacencies.handle_datagrams(
+                &mut self.attention,
+                &self.config,
+                now,
+                session,
+                rest,
+            );
+            rest = rest.get(count..).unwrap_or_default();
+            if !rest.is_empty() {
+                self.listen(now, session.stream());
+                self.place_early(session);
+            }
+        }
+    }
+
     /// Datagrams that a conversation is to send, within `limit`, in `out`, which is emptied first; `Event::Left` says when they have left. To be
     /// asked until it gives none.
     pub fn poll_datagrams(&mut self, now: Now, stream: StreamId, limit: Limit, out: &mut Batch) {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::process::Command;
 use std::thread;
 
 use bytes::Bytes;
@@ -60,6 +61,22 @@ pub enum Taken {
     Not,
 }
 
+/// Gives an interface its queue. The kernel lets the system's root alone set it by the call for that (`SIOCSIFTXQLEN`), and whoever is root of the
+/// namespace by netlink.
+fn set_queue(device: &SyncDevice, interface: &str) -> io::Result<()> {
+    match device.set_tx_queue_len(TAKEN_LATER_PACKETS) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let packets = TAKEN_LATER_PACKETS.to_string();
+            let words = ["link", "set", "dev", interface, "txqueuelen", &packets];
+            match Command::new("ip").args(words).status()?.success() {
+                true => Ok(()),
+                false => Err(error),
+            }
+        }
+        done => done,
+    }
+}
+
 /// An open end.
 pub struct Port {
     device: SyncDevice,
@@ -83,18 +100,14 @@ impl Port {
         if let Some(name) = &place.namespace {
             enter(name)?;
         }
-        let builder = DeviceBuilder::new()
-            .name(&place.interface)
-            .mtu(mtu)
-            .with(|device| {
-                device.tx_queue_len(TAKEN_LATER_PACKETS);
-            });
+        let builder = DeviceBuilder::new().name(&place.interface).mtu(mtu);
         let builder = if place.address.is_ipv4() {
             builder.ipv4(place.address, place.prefix, None)
         } else {
             builder.ipv6(place.address, place.prefix)
         };
         let device = builder.build_sync().and_then(|device| {
+            set_queue(&device, &place.interface)?;
             device.set_nonblocking(true)?;
             Ok(device)
         });
