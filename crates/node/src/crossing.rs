@@ -17,7 +17,6 @@ use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::session_id::SessionId;
 use crate::checksums::Ending;
-use crate::detours::OBSTACLE_RETRY;
 use crate::driver::{Occurrence, Untranslated};
 use crate::forwarding::Forwarding;
 use crate::forwarding::copies::CopyEnd;
@@ -208,7 +207,7 @@ impl Node {
         if self.forwarding.copies().router(key).is_some() {
             return self.copy_back(now, session, key, CopyEnd::Barred);
         }
-        self.divert(now, key, 0, OBSTACLE_RETRY);
+        self.divert(now, key, 0, None);
     }
 
     /// Note, count and tell that a bundle has no form in the version that a session's neighbour speaks.

@@ -14,6 +14,12 @@ use crate::routing::Hop;
 /// The rest of a bundle that no hop may take: it came from there, or does not fit.
 pub(crate) const OBSTACLE_RETRY: Duration = Duration::from_secs(5);
 
+/// Times that the way of a session is cleared at a turn, of some bundles each time: a source that rests may have a million of them.
+pub(crate) const CLEARED_BOUND: u32 = 64;
+
+/// The time that others have before it is cleared on.
+pub(crate) const CLEARING_PAUSE: Duration = Duration::from_millis(10);
+
 impl Node {
     /// Take what may not go over a session out of its way, so that others can; false when there is nothing.
     pub(crate) fn clear_the_way(&mut self, now: Now, session: SessionId) -> bool {
@@ -37,9 +43,7 @@ impl Node {
             let rest = (neighbour.shortages).rest(entry.source(), entry.octets())?;
             Some(rest.from(now.monotonic))
         };
-        let obstacles: Vec<_> = (obstacles.into_iter())
-            .map(|key| (key, rest(key).unwrap_or(OBSTACLE_RETRY)))
-            .collect();
+        let obstacles: Vec<_> = obstacles.into_iter().map(|key| (key, rest(key))).collect();
         for &(key, rest) in &obstacles {
             // A queue that goes over two of the session's hops is found twice.
             if self.held.state(key) == Some(State::Waiting) {
@@ -52,8 +56,8 @@ impl Node {
     }
 
     /// A bundle that is in no queue may not go where it waited: it goes to the best hop that may take it, in one transfer of so many
-    /// octets at least. Where there is none, it rests.
-    pub(crate) fn divert(&mut self, now: Now, key: BundleKey, octets: u64, rest: Duration) {
+    /// octets at least. If there is none, it rests: for as long as its source does, or until it is tried whether a hop may take it.
+    pub(crate) fn divert(&mut self, now: Now, key: BundleKey, octets: u64, rest: Option<Duration>) {
         let detour = self
             .forwarding
             .detour(&self.held, &self.adjacencies, key, octets);
@@ -62,8 +66,10 @@ impl Node {
         }
         match detour {
             Some(_) => self.put_back(now, key),
-            None if self.forwarding.is_sent(&self.held, key) => self.stay_sent(now, key),
-            None => drop(self.retry_after(now, key, rest)),
+            None if rest.is_none() && self.forwarding.is_sent(&self.held, key) => {
+                self.stay_sent(now, key);
+            }
+            None => drop(self.retry_after(now, key, rest.unwrap_or(OBSTACLE_RETRY))),
         }
     }
 }

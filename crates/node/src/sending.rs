@@ -11,7 +11,7 @@ use dhow_bundle::{BundleFlags, FragmentRange, Header, Instant, Now, Priority, Re
 use dhow_link::stream::TransferId;
 
 use crate::adjacencies::session_id::SessionId;
-use crate::detours::OBSTACLE_RETRY;
+use crate::detours::{CLEARED_BOUND, CLEARING_PAUSE};
 use crate::driver::Ticket;
 use crate::forwarding::before_sync::UNSYNCED_OCTETS;
 use crate::forwarding::copies::CopyEnd;
@@ -79,6 +79,7 @@ impl Node {
     /// Give a session what it has room for.
     pub(crate) fn serve(&mut self, now: Now, session: SessionId) {
         let mut last: Option<Choice> = None;
+        let mut cleared = 0_u32;
         self.adjacencies
             .finish_probe(&mut self.outbox, now, session);
         if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
@@ -146,10 +147,16 @@ impl Node {
                 last.as_ref(),
             );
             let Some(key) = copy.or(last.map(|choice| choice.key)) else {
-                if self.clear_the_way(now, session) {
-                    continue;
+                if !self.clear_the_way(now, session) {
+                    return;
                 }
-                return;
+                cleared += 1;
+                if cleared >= CLEARED_BOUND {
+                    self.adjacencies
+                        .pause(session, now.monotonic + CLEARING_PAUSE);
+                    return;
+                }
+                continue;
             };
             if self.has_expired(now, key) {
                 continue;
@@ -405,7 +412,7 @@ impl Node {
             }
             match planted(Mutant::GrowthIgnored) {
                 true => drop(self.retry_after(now, key, NOT_ACCEPTABLE_RETRY)),
-                false => self.divert(now, key, total, OBSTACLE_RETRY),
+                false => self.divert(now, key, total, None),
             }
             return;
         }

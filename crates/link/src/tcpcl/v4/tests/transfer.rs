@@ -1053,6 +1053,41 @@ fn a_transfer_that_is_not_verified_says_so_where_prefixes_are_kept_5_2_5() {
     }
 }
 
+/// docs/tcpcl-extensions.md 3: reason 0xF0 where both sides have the extensions, and "No Resources" for everybody else.
+#[test]
+fn a_source_that_is_full_is_named_to_a_peer_that_knows_it_5_2_4() {
+    let keeping = |id| Config {
+        keeps_reactive_fragments: true,
+        ..config(id)
+    };
+    for (peer, told) in [
+        (keeping("ipn:2.0"), RefuseReason::SourceFull),
+        (config("ipn:2.0"), RefuseReason::NoResources),
+    ] {
+        let mut pair = Pair::new(keeping("ipn:1.0"), peer);
+        pair.settle();
+        let transfer = TransferId(0);
+        pair.command(
+            0,
+            LinkCommand::Transmit {
+                transfer,
+                length: 9,
+            },
+        );
+        let octets = Piece::Octets(Bytes::from_static(b"too much!"));
+        pair.command(0, LinkCommand::Supply { transfer, octets });
+        pair.settle();
+        let reason = RefuseReason::SourceFull;
+        pair.command(1, LinkCommand::Refuse { transfer, reason });
+        pair.settle();
+        let refused = pair.events[0].iter().find_map(|event| match event {
+            LinkEvent::Failed { refused, .. } => *refused,
+            _ => None,
+        });
+        assert_eq!(refused, Some(told));
+    }
+}
+
 #[test]
 fn a_transfer_that_has_wholly_left_cannot_be_taken_back() {
     let mut session = established(config("ipn:2.0"), 1_000, 1 << 20);
