@@ -170,6 +170,33 @@ def others() -> set[str]:
     return {path.stem for path in Path("/run/dhow/lab").glob("*.json")}
 
 
+# Two hosts that run out of energy.
+BATTERY = """
+[[radio]]
+name = "near"
+reach_m = 10
+rate = "8Mbit"
+
+[[group]]
+name = "a"
+count = 2
+radios = ["near"]
+movement = "none"
+width_m = 1
+height_m = 1
+battery = "5J"
+
+[[traffic]]
+from = "a1"
+to = "a2"
+size = "1kB"
+count = 1
+
+[stop]
+at = "2s"
+"""
+
+
 @unittest.skipIf(namespaces_possible(), f"no network namespaces: {namespaces_possible()}")
 class Lab(unittest.TestCase):
     """`dhow lab`, as a researcher calls it."""
@@ -844,6 +871,7 @@ at = "4s"
             (scenario(link='by = "steam"\n'), "'by' cannot be \"steam\""),
             (scenario(node='settings = ["store.durabilty=contact"]\n'), "did you mean 'durability'?"),
             (scenario(more='[faults]\nstall_every = "1s"\n'), "needs virtual time"),
+            (BATTERY, "which needs virtual time"),
             (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {south}"\n'), "names no node"),
             (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {collector:south}"\n'), "names no node"),
             (scenario(more='[[program]]\nname = "p"\nnode = "east"\nrun = "true {collector:west}"\n'

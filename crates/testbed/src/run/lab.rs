@@ -322,6 +322,13 @@ fn refuse(scenario: &Scenario) -> Result<(), LabError> {
         );
         return Err(LabError::new(what).with_hint(hint));
     }
+    if let Some(node) = scenario.nodes.iter().find(|it| it.battery.is_some()) {
+        let what = format!(
+            "'{}' has a battery, which needs virtual time: nothing here takes its energy",
+            node.name
+        );
+        return Err(LabError::new(what).with_hint(hint));
+    }
     for node in &scenario.nodes {
         let is_wrong = |clock| {
             !matches!(
