@@ -234,7 +234,7 @@ mistakes! {
     DropsOwn,
     /// Copies that sessions have on their way make room for others.
     DropsInFlight,
-    /// Who hands copies of a bundle on may make as many as before.
+    /// A node that hands copies of a bundle on may make as many as before.
     PermitsNotHalved,
     /// A bundle that came may be copied as often as one that is made here.
     PermitsAnew,
@@ -252,7 +252,7 @@ mistakes! {
     CountdownInSilence,
     /// The scope of a report ends an octet before its claims.
     ClaimOutsideScope,
-    /// What comes late of a block that is over opens its session anew.
+    /// A late segment of a block that is over opens its session anew.
     LateSegmentOpens,
     /// A block is complete when its end has come.
     RedPartTrusted,

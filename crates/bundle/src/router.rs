@@ -18,7 +18,7 @@ pub enum RouterKind {
     MaxProp,
 }
 
-/// Whose word counts for a bundle being where it was to go, so that copies of it end.
+/// The nodes whose acknowledgment of a delivery ends copies of the bundle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Acknowledgments {
     /// That of the destination's node, when it takes the bundle itself.
@@ -56,7 +56,7 @@ impl Acknowledgments {
     }
 }
 
-/// Which copies of bundles a full store deletes, so that others find room.
+/// The copies of bundles that a full store deletes, so that others find room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropPolicy {
     /// None: it refuses.
@@ -165,7 +165,7 @@ impl RouterKind {
         }
     }
 
-    /// Whose word counts for its bundles where nobody says.
+    /// The nodes whose acknowledgments end copies, where the configuration does not say.
     #[must_use]
     pub const fn acknowledgments(self) -> Acknowledgments {
         match self {

@@ -24,7 +24,7 @@ impl AgeDialect {
     }
 }
 
-/// What a translation takes from the gateway and not from the bundle.
+/// The parts of a translation that come from the gateway and not from the bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
     /// The gateway's node ID for the block of the previous node; without it the bundle leaves with none.

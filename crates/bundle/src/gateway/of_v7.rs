@@ -18,7 +18,7 @@ use crate::v7::block::{BlockFlags, BlockType, CanonicalBlock, ExtensionBlock, Ho
 /// The form of the content.
 const FORM: u64 = 1;
 
-/// What version 6 has no place for.
+/// Fields of version 7 that version 6 has no place for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OfV7 {
     /// The bundle's flags that version 6 has not.
@@ -50,7 +50,7 @@ pub(super) fn crossed(hops: Option<HopCount>, least: u64) -> Result<HopCount, Un
 }
 
 impl OfV7 {
-    /// What of a bundle goes along; `used` is the number of its own gateway block, and its hop count `least_hops` at least.
+    /// The fields of a bundle that go along; `used` is the number of its own gateway block, and its hop count `least_hops` at least.
     ///
     /// # Errors
     /// A block without which the bundle cannot cross, or no hop left.

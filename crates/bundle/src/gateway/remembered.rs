@@ -33,7 +33,7 @@ pub enum Properties {
     V7 {
         /// Lifetime, milliseconds.
         lifetime_ms: u64,
-        /// How often it may be forwarded, and was.
+        /// The bundle's hop limit and hop count.
         hops: HopCount,
         /// The checksum of its primary block.
         crc_type: CrcType,

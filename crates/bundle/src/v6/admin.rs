@@ -58,7 +58,7 @@ pub struct Subject {
 /// A status report on a bundle (RFC 5050 6.1.1).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StatusReport {
-    /// Which bundle.
+    /// The bundle of the report.
     pub subject: Subject,
     /// Why: a code of RFC 5050 6.1.1.
     pub reason: u8,
@@ -104,7 +104,7 @@ pub fn signal_reason(code: u8) -> Option<&'static str> {
 /// The answer to the custodian of a bundle (RFC 5050 6.1.2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustodySignal {
-    /// Which bundle.
+    /// The bundle of the signal.
     pub subject: Subject,
     /// It has taken custody.
     pub is_success: bool,

@@ -47,7 +47,7 @@ pub enum Refusal {
         "the {field} refers to octet {offset} of a dictionary of {octets}, where no string begins"
     )]
     Reference {
-        /// Which field.
+        /// The field's name.
         field: &'static str,
         /// The offset.
         offset: u64,
@@ -57,7 +57,7 @@ pub enum Refusal {
     /// A field that is no endpoint ID.
     #[error("the {field} is refused: \"{text}\": {refusal}")]
     EndpointId {
-        /// Which field.
+        /// The field's name.
         field: &'static str,
         /// The text.
         text: String,

@@ -71,7 +71,7 @@ pub enum Refusal {
     /// A field of the primary block that is no endpoint ID.
     #[error("the {field} is refused: {refusal}")]
     EndpointId {
-        /// Which field.
+        /// The field's name.
         field: &'static str,
         /// Why.
         refusal: EidRefusal,
@@ -79,7 +79,7 @@ pub enum Refusal {
     /// An endpoint of "this node" came from outside.
     #[error("the {field} is an endpoint of \"this node\", which has no meaning outside it")]
     LocalNode {
-        /// Which field.
+        /// The field's name.
         field: &'static str,
     },
     /// A fragment that says it must not be fragmented.

@@ -23,7 +23,7 @@ pub struct ExtensionBlock {
     has_new_number: bool,
     /// Block processing control flags.
     pub flags: BlockFlags,
-    /// Which checksum protects it.
+    /// The block's checksum.
     pub crc_type: CrcType,
     /// Offsets in the header's octets of its first octet and of the octet after its last.
     start: u32,

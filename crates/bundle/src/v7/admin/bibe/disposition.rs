@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What became of custody of a bundle that another node asked this one to take (draft-ietf-dtn-bibect-03 figure 1, RFC 5050 6.1.2).
+/// The outcome of custody that was asked of another node (draft-ietf-dtn-bibect-03 figure 1, RFC 5050 6.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Disposition {
     /// Custody was accepted.
