@@ -133,7 +133,7 @@ impl Tree {
             directory = match next {
                 Ok(next) => next,
                 Err(Errno::NOENT) if missing == Missing::Leave => return Ok(None),
-                // Which of the two a symbolic link gives differs between systems.
+                // Systems differ in which of the two a symbolic link gives.
                 Err(error @ (Errno::NOTDIR | Errno::LOOP)) => {
                     return Err(match entry(directory.as_fd(), name)? {
                         Some(entry) if entry != Entry::Directory => Obstacle::At(path, entry),

@@ -22,7 +22,7 @@ use crate::output::{self, Form};
 
 /// Have a running node read its configuration again
 ///
-/// Links, listeners, routes, contacts, tokens, the TLS identity, status reports, the level of the log and a few keys more are taken up; sessions that the differences do not concern go on. A configuration that is wrong is refused as a whole, and the node goes on as before (exit code 1). Keys that need a restart are listed and are no failure. What was changed at run time stays as it is. SIGHUP and `systemctl reload dhow` do the same.
+/// Links, listeners, routes, contacts, tokens, the TLS identity, status reports, the level of the log and a few keys more are taken up; sessions that the differences do not concern go on. A configuration that is wrong is refused as a whole, and the node goes on as before (exit code 1). Keys that need a restart are listed and are no failure. Changes at run time stay as they are. SIGHUP and `systemctl reload dhow` do the same.
 #[derive(Args, Debug)]
 pub struct Reload {
     /// First write what was changed at run time (links, listeners, routes, contacts) into the configuration; comments stay

@@ -77,7 +77,7 @@ pub fn told(answer: &Value) -> String {
     lines
 }
 
-/// What is here for an endpoint.
+/// The bundles here for an endpoint, in words.
 fn present(answer: &Value) -> String {
     let some = |key: &str| number(answer, key).filter(|count| *count > 0);
     let mut parts = Vec::new();
@@ -183,7 +183,7 @@ fn refused(cause: &Value) -> Sentence {
     }
 }
 
-/// What keeps a bundle from a next hop.
+/// The obstacles between a bundle and a next hop.
 fn next_hop(hop: &Value) -> Vec<Sentence> {
     let name = text(hop, "name");
     let is_up = number(hop, "sessions").unwrap_or(0) > 0;

@@ -70,7 +70,7 @@ pub(super) struct Stream<'a> {
     pub(super) plan: &'a Plan,
     pub(super) shared: &'a Shared,
     pub(super) run: RunId,
-    /// Which, from 0.
+    /// The stream's number, from 0.
     pub(super) number: u16,
 }
 

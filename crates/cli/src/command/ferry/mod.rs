@@ -86,7 +86,7 @@ pub struct Ferry {
     beside: PathBuf,
 }
 
-/// What can be done with a stick without a node.
+/// Commands for a stick that need no node.
 #[derive(Debug, Subcommand)]
 enum FerryCommand {
     List(List),

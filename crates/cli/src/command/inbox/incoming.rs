@@ -31,7 +31,7 @@ pub struct Arrived {
     has_place: bool,
 }
 
-/// Which end of a copy failed.
+/// A copy that failed, by the end that did.
 #[derive(Debug)]
 pub enum CopyError {
     /// The payload did not come whole, or the command is to end.

@@ -355,7 +355,7 @@ impl Iperf {
     }
 }
 
-/// Which end this is.
+/// The end of a stream that this side is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// It sends.

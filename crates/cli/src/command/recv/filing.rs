@@ -43,7 +43,7 @@ pub fn copy(
     Ok(octets)
 }
 
-/// Which end of a copy failed.
+/// A copy that failed, by the end that did.
 #[derive(Debug)]
 pub enum CopyError {
     /// The payload did not come whole.

@@ -154,7 +154,7 @@ impl Reader {
 
     /// News at the reader's place, as server-sent events, once there is anything or this time is over; nothing when the page is closed.
     pub async fn read(&mut self, patience: Duration) -> Option<String> {
-        // Whatever comes from here on is seen below or waited for.
+        // News from here on is seen below or waited for.
         self.news.mark_unchanged();
         if !self.has_news() {
             // It is the same whether something is new or the time is over.
@@ -185,7 +185,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut shown = self.board.shown();
         shown.readers = shown.readers.saturating_sub(1);
-        // Who was never told of the end asks for no report.
+        // A reader that was never told of the end asks for no report.
         let is_due = shown.ended.is_some() && !self.has_ended;
         shown.due = shown.due.saturating_sub(usize::from(is_due));
         self.board.readers.notify_all();

@@ -128,7 +128,7 @@ impl Rest for Reader {
 async fn report(State(board): State<Arc<Board>>, method: Method) -> Response {
     match board.report() {
         None => (StatusCode::NOT_FOUND, "there is no report yet\n").into_response(),
-        // Who asks for the head alone is not given the report.
+        // A request for the head alone is not given the report.
         Some(text) if method == Method::HEAD => File::new(Kind::Document, text).into_response(),
         Some(text) => {
             let text = Bytes::from_owner(Given::new(&board, text));
