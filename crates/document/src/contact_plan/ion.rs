@@ -38,7 +38,7 @@ enum Kind {
 struct Reader {
     plan: Plan,
     kind: Option<Kind>,
-    /// What `+` counts from, Unix time.
+    /// The time that `+` counts from, Unix time.
     reference: Option<Duration>,
 }
 
