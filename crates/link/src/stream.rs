@@ -9,8 +9,8 @@ use bytes::Bytes;
 use dhow_bundle::storage::Piece;
 use dhow_bundle::{Instant, NodeId, Now};
 
-/// Which transfer of a session or link: outgoing ones are numbered by the node, incoming ones by the peer (over
-/// datagrams by the layer); the two spaces are separate.
+/// The number of a transfer of a session or link: outgoing ones are numbered by the node, incoming ones by the
+/// peer (over datagrams by the layer); the two spaces are separate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId(pub u64);
 

@@ -1,5 +1,5 @@
-//! Sessions at the mercy of arbitrary octets: what fuzzing calls, and the replay of its corpus. What a session makes of a stream is
-//! compared with what its messages say one by one.
+//! Sessions at the mercy of arbitrary octets: what fuzzing calls, and the replay of its corpus. The session's reading of a stream
+//! is compared with its messages one by one.
 //!
 //! Everything here panics when a session breaks its word; it is no part of the interface.
 

@@ -97,8 +97,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// The session with a neighbour to which a program leads that takes bundles of so many octets at most; 0 for any. What it has said
-    /// behind its greeting is in `reader`, and `welcome` is what it is told first.
+    /// The session with a neighbour to which a program leads that takes bundles of so many octets at most; 0 for any. Octets that the
+    /// program sent behind its greeting are in `reader`, and `welcome` is the first message to it.
     #[must_use]
     pub fn new(
         (peer, mtu): (NodeId, u64),

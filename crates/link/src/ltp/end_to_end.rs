@@ -44,7 +44,7 @@ pub struct Service {
 pub struct EndToEnd {
     /// The maker of the block.
     pub source: Service,
-    /// Whom it is for.
+    /// The destination of the transfer.
     pub destination: Service,
     /// The number of the transfer: the source gives each only once.
     pub transfer: u64,

@@ -1,5 +1,5 @@
-//! Sessions at the mercy of arbitrary octets: what fuzzing calls, and the replay of its corpus. What a receiver makes of a stream is
-//! compared with what another hand reads of the whole stream at once, and what a sender writes likewise.
+//! Sessions at the mercy of arbitrary octets: what fuzzing calls, and the replay of its corpus. The receiver's reading of a stream
+//! is compared with another hand's reading of the whole stream at once, and the sender's writing likewise.
 //!
 //! Everything here panics when a session breaks its word; it is no part of the interface.
 

@@ -15,7 +15,7 @@ pub(super) struct Timers {
     keepalive_due: bool,
 }
 
-/// Which deadline has passed.
+/// A deadline that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
     /// This side has been silent for the keep-alive interval.

@@ -1,4 +1,4 @@
-//! Which octets of a connection are data of transfers: for whoever looks at a session from outside.
+//! Octets of a connection that are data of transfers, for observers of a session from outside.
 
 use bytes::Bytes;
 

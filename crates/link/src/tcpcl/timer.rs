@@ -41,7 +41,7 @@ pub(super) enum Stage {
     Over,
 }
 
-/// Which deadline has passed.
+/// A deadline that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
     /// The session was not set up in time.

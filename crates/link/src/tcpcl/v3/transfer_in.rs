@@ -31,7 +31,7 @@ pub(super) struct Limits {
     pub(super) awaiting: usize,
 }
 
-/// Which answers both sides agreed on (RFC 7242 4.2).
+/// The answers that both sides agreed on (RFC 7242 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answering {
     /// None.
