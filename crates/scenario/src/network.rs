@@ -224,7 +224,7 @@ impl Network {
         )
     }
 
-    /// Which nodes there are, for a hint.
+    /// The names of the nodes, for a hint.
     fn there_are(&self) -> String {
         match self.nodes.is_empty() {
             true => {

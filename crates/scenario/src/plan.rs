@@ -1,4 +1,4 @@
-//! Which runs of a scenario a study has: every combination of what is swept, each several times, in an order.
+//! The runs of a study of a scenario: every combination of the swept values, each several times, in an order.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ pub struct PlannedRun {
     pub number: u32,
     /// The values that the sweep sets, each with its path.
     pub point: Vec<(String, String)>,
-    /// Which repeat of the combination, from 1.
+    /// The number of the combination's repeat, from 1.
     pub repeat: u32,
     /// Its seed.
     pub seed: u64,

@@ -149,7 +149,7 @@ pub struct Node {
     pub host: Arc<Host>,
     /// The node whose host it is on as well; that one is on its own.
     pub guest_of: Option<NodeIndex>,
-    /// What it and its radios live on, where that has an end.
+    /// The battery of the node and its radios, where energy has an end.
     pub battery: Option<Battery>,
 }
 
@@ -192,7 +192,7 @@ pub struct Link {
     pub rate_trace: Option<RateTrace>,
     /// The time for which they are on their way.
     pub delay: Delay,
-    /// Which packets of them are lost and have to be sent again.
+    /// The loss of packets; lost ones are sent again.
     pub loss: Loss,
     /// The time by which they may arrive later than by the delay, at most.
     pub jitter: Duration,
@@ -221,9 +221,9 @@ pub struct Link {
 /// The channel of a radio, for which its links wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// Which of the scenario's radios; each host has one of it at most.
+    /// The number of the radio in the scenario; each host has one of it at most.
     pub radio: u32,
-    /// Whom it is taken from while a host sends.
+    /// The radios for which the channel is busy while a host sends.
     pub sharing: Sharing,
 }
 
@@ -310,9 +310,9 @@ pub struct Routing {
     pub router: RouterKind,
     /// With spray and wait, the copies of a bundle that is made there.
     pub copies: u32,
-    /// Whose word ends copies of bundles.
+    /// The nodes whose acknowledgments end copies of bundles.
     pub acknowledgments: Acknowledgments,
-    /// Which copies a full store deletes.
+    /// The copies that a full store deletes.
     pub drop: DropPolicy,
 }
 
@@ -456,7 +456,7 @@ pub enum Pace {
 /// A node's power fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
-    /// Which.
+    /// The node.
     pub node: NodeIndex,
     /// When, from the start of the run.
     pub at: Duration,

@@ -25,7 +25,7 @@ pub struct Schedule {
     list: Arc<[Listed]>,
     burst: u64,
     count: Option<u64>,
-    /// Which is next, from 0.
+    /// The number of the next payload, from 0.
     number: u64,
     /// When the burst is due that the next one belongs to, from the start of the traffic.
     at: Duration,

@@ -22,7 +22,7 @@ const BLOCK_OCTETS_MAX: u32 = 32 << 20;
 /// Points of all streets together, at most, those in several streets each time.
 const REFERENCES_MAX: usize = 4 * POINTS_MAX;
 
-/// What a reader has to know for a file to be understood.
+/// The required features of a file that this reader knows.
 const KNOWN: [&str; 2] = ["OsmSchema-V0.6", "DenseNodes"];
 
 const HINT: &str = "an extract of OpenStreetMap (.osm.pbf) with zlib or no compression";
