@@ -73,7 +73,7 @@ pub(crate) struct Arriving {
     reported: u64,
     /// The number of `extents` that the node was told of; `None` where nobody watches.
     told: Option<usize>,
-    /// Which of `extents` comes first behind the header, for others to share.
+    /// The position in `extents` of the first one behind the header, for others to share.
     division: usize,
     /// Octets that came behind gaps, by their position: parts that do not touch each other.
     pub(crate) behind: BTreeMap<u64, Arriving>,

@@ -27,7 +27,7 @@ pub(crate) struct Segment {
     /// One bit for each of `commits`: it is a live bundle's.
     live: Vec<u64>,
     live_commits: u32,
-    /// Which of `commits` is looked at first for the next that goes: they mostly go in order.
+    /// The place in `commits` where the search for the next that goes begins: they mostly go in order.
     next: usize,
     /// Commit records and extents of bundles that are not durably gone.
     references: u64,

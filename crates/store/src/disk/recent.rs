@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever is written, read ahead and dropped: what is found is what the log holds, and no more than the bound.
+        /// Octets are written, read ahead and dropped in any order: those found are the log's, and no more than the bound.
         #[test]
         fn what_is_found_is_what_was_written_last(
             bound in 1_u64..400,

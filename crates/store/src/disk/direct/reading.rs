@@ -35,7 +35,7 @@ const STRIDE_OCTETS: u64 = 256 << 10;
 /// A window that is being read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Which: what is void may be read once more before its end.
+    /// The number of the read: a void one may be read once more before its end.
     number: u64,
     pub(super) span: Span,
     /// Something is written there meanwhile: what is read may be older.

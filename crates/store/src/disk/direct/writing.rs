@@ -29,7 +29,7 @@ const WRITE_OCTETS: usize = 4 << 20;
 /// Parts of a write, each of which may be all that is used of a buffer.
 const PARTS_BOUND: usize = 32;
 
-/// Whose buffer octets lie in that are written.
+/// The owner of the buffer in which octets lie that are written.
 #[derive(Clone, Copy, Debug)]
 enum Lies {
     /// The log's own.
