@@ -3,7 +3,7 @@
 use crate::report::Spread;
 use crate::report::quantile;
 
-/// Which change of a figure is a gain.
+/// The direction in which a change of a figure is a gain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// More is better: goodput.

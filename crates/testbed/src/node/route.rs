@@ -50,7 +50,7 @@ pub(super) fn routes(scenario: &Scenario) -> Result<Routes, LabError> {
             (traffic.to, traffic.from),
         )?;
         if traffic.has_custody() {
-            // Whoever has custody tells a custodian before.
+            // A custodian sends signals to custodians before it on the way.
             let custodians = (0..).zip(&way);
             let pairs = custodians.flat_map(|(place, custodian)| {
                 way.iter().skip(place).map(|later| (*later, *custodian))

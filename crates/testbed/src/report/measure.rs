@@ -248,7 +248,7 @@ impl Measure {
         }
     }
 
-    /// Which change of it is a gain; nothing where neither is. Of a program's figure its name and its unit tell.
+    /// The direction in which a change of the measure is a gain; nothing where neither is. Of a program's figure its name and its unit tell.
     #[must_use]
     pub fn better(&self) -> Option<Better> {
         match self {
