@@ -98,7 +98,7 @@ pub fn init(filter: &str, filtering: Filtering) -> Result<(), LoggingError> {
             let subscriber = subscriber.with_filter_reloading();
             let handle = subscriber.reload_handle();
             let change = move |filter| handle.reload(filter).is_ok();
-            // Whoever sets up logging a second time is told below.
+            // A second attempt to set up logging is refused below.
             let _ = CHANGE.set(Box::new(change));
             subscriber.try_init()
         }

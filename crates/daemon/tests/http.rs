@@ -319,7 +319,7 @@ fn a_node_ends_in_order_while_applications_wait_and_hold() {
     half.write_all(head.as_bytes()).unwrap();
     std::thread::sleep(Duration::from_millis(200));
     node.stop();
-    // What was held is there again.
+    // The held delivery is there again.
     let node = start(&place);
     assert_eq!(receive(&node, "10s").body, b"held");
     let (_, bundles) = node.admin("GET", "/v1/bundles", "");

@@ -9,7 +9,7 @@ use crate::http::scope::Token;
 #[derive(Clone, Debug, Default)]
 pub struct Live(Arc<RwLock<LiveFacts>>);
 
-/// What may be another a moment later.
+/// Facts about a node that may change at any moment.
 #[derive(Clone, Debug, Default)]
 pub struct LiveFacts {
     /// Addresses on which neighbours are accepted.

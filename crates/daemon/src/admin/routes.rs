@@ -95,7 +95,7 @@ pub struct Office {
 /// The users of the resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callers {
-    /// Whoever can connect.
+    /// All who can connect.
     All,
     /// Those who send the token of operators.
     WithToken,

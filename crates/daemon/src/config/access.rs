@@ -1,4 +1,4 @@
-//! Who may open the sockets of applications and operators, in a node file.
+//! Access to the sockets of applications and operators, in a node file.
 
 use dhow_document::schema::{Absent, Key, Kind, key};
 use dhow_document::{Document, FileError};

@@ -224,7 +224,7 @@ impl fmt::Display for Effective {
     }
 }
 
-/// Lines of a section's keys. What JSON makes of a text, a number or a list of texts is TOML too.
+/// Lines of a section's keys. JSON of a text, a number or a list of texts is TOML too.
 fn write_keys(
     f: &mut fmt::Formatter<'_>,
     section: &Section,

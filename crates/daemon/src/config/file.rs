@@ -43,7 +43,7 @@ pub struct NodeFile {
     pub path: PathBuf,
     /// The node's configuration; its seed is 0 and its contact table empty until the node runs ([`NodeFile::contacts`]).
     pub node: Config,
-    /// Which clock the node trusts.
+    /// The clock that the node trusts.
     pub clock: ClockSetting,
     /// The memory that the node may take, and its parts.
     pub memory: Memory,
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Source {
     }
 }
 
-/// Which clock a node trusts.
+/// The clock that a node trusts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSetting {
     /// The machine's.

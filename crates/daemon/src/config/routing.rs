@@ -77,7 +77,7 @@ const COPIES: Key = key(
     "With router = \"spray-and-wait\", the copies of a bundle that is made here; the same wherever the node file says it.",
 );
 
-/// Whose word ends copies.
+/// The nodes whose acknowledgments end copies.
 const ACKNOWLEDGMENTS: Key = key(
     "acknowledgments",
     Kind::Choice(Acknowledgments::NAMES),
@@ -86,7 +86,7 @@ const ACKNOWLEDGMENTS: Key = key(
     "Whose word counts for a bundle being at its destination, so that copies of it are deleted and no more are made: that of the destination's node when it takes the bundle itself (none), beside it that of neighbours whose node ID TLS has proven and of those whose own bundle it is (verified), or that of anyone (docs/adverts.md).",
 );
 
-/// Which copies make room for others.
+/// The copies that make room for others.
 const DROP: Key = with_default(
     "drop",
     Kind::Choice(DropPolicy::NAMES),

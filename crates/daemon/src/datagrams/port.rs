@@ -56,7 +56,7 @@ impl From<Protocol> for Carried {
 pub struct Port {
     /// The socket.
     pub socket: DatagramSocket,
-    /// What it carries.
+    /// The convergence layer that it carries.
     carried: Carried,
     /// The listener that bound it.
     listener: Option<ListenerId>,
@@ -69,9 +69,9 @@ pub struct Ports {
     /// One of each family, made when it is needed.
     unbound: RefCell<Vec<Rc<Port>>>,
     carriers: Rc<Carriers>,
-    /// Whose the addresses are.
+    /// The neighbours, by address.
     pub peers: RefCell<Peers>,
-    /// Whose the engines are.
+    /// The neighbours, by engine.
     pub engines: RefCell<Engines>,
 }
 

@@ -171,7 +171,7 @@ impl Rest {
 /// Reads a whole export; its head and end come back.
 ///
 /// # Errors
-/// When it is cut, damaged or not what a node writes. What was given to `taker` before does not count then.
+/// When it is cut, damaged or not what a node writes. Bundles given to `taker` before do not count then.
 pub fn read(
     from: impl Read,
     taker: &mut impl Taker,

@@ -24,7 +24,7 @@ use super::scope::check_scope;
 use crate::admin::live::Live;
 use crate::admin::refusal::Refusal;
 
-/// Where the document that describes this interface is.
+/// The path of the document that describes this interface.
 pub(super) const DOCUMENT_PATH: &str = "/v1/openapi.json";
 
 const DOCUMENT: &str = include_str!("../../../../docs/openapi.json");
@@ -49,7 +49,7 @@ pub struct PostOffice {
     pub source: EndpointId,
     /// Most octets of a bundle.
     pub quota_octets: u64,
-    /// What was handed over and is not confirmed.
+    /// Deliveries that were handed over and are not confirmed.
     leases: Leases,
     sending: Arc<Semaphore>,
 }
@@ -359,7 +359,7 @@ fn gone() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the node is ending")
 }
 
-/// What the node's application interface said, as HTTP says it.
+/// An error of the node's application interface, as HTTP says it.
 fn refusal(error: &Error) -> Refusal {
     let status = match error {
         Error::Refused(refusal) if refusal.is_temporary() => StatusCode::INSUFFICIENT_STORAGE,

@@ -30,7 +30,7 @@ const PIECE_OCTETS: usize = 64 << 10;
 /// The time in which the node must answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What becomes of a delivery.
+/// The fate of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is where it was to go: the node forgets it.

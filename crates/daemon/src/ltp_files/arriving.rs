@@ -24,7 +24,7 @@ const NAMES: u32 = 10_000;
 pub(super) struct UnnamedFile {
     file: Arc<File>,
     directory: PathBuf,
-    /// Where the file system has no files without names.
+    /// The file's name while it is under construction, where the file system has no files without names.
     partial: Option<PathBuf>,
 }
 
@@ -175,7 +175,7 @@ impl ArrivingFile {
     /// Write what is gathered.
     ///
     /// # Errors
-    /// When the system does not, as when there is no room. What was gathered is gone then.
+    /// When the system does not, as when there is no room. Gathered octets are gone then.
     pub(super) fn write(&mut self) -> io::Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let mut slices: Vec<_> = gathered.iter().map(|it| IoSlice::new(it)).collect();

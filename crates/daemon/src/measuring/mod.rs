@@ -32,7 +32,7 @@ const LINGER: Duration = Duration::from_secs(2);
 pub struct MeasureSettings {
     /// The destination.
     pub target: Target,
-    /// Which database it is for.
+    /// The database that it is for.
     pub domain: String,
     /// The name under which the node measures.
     pub sender: String,

@@ -233,7 +233,7 @@ impl Keeper {
         Ok((text, desired))
     }
 
-    /// What is desired by a text and edits. A long contact plan takes its time, which is not that of the thread that serves others.
+    /// The desired state by a text and edits. A long contact plan takes its time, which is not that of the thread that serves others.
     fn compose(
         &self,
         loaded: Arc<str>,

@@ -32,7 +32,7 @@ pub(super) fn why(error: &io::Error) -> Option<String> {
     }
 }
 
-/// What the peer has against this side.
+/// The peer's objection to this side.
 fn alerted(alert: AlertDescription) -> String {
     use AlertDescription as Alert;
     match alert {

@@ -27,10 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two looks for a connection that gives way.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Who keeps a place.
+/// The callers for whom places are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Whoever may ask: a token, or the permissions of a socket, tell.
+    /// Callers who may ask: a token, or the permissions of a socket, tell.
     WhoMayAsk,
     /// Nobody: everybody may ask, so that nothing tells a crowd from readers. Of those from where most come the oldest gives way.
     Nobody,
@@ -241,7 +241,7 @@ mod tests {
             let goes = async |caller: Option<Caller>| caller.unwrap().over().await;
             let never = Duration::from_secs(3600);
             tokio::join!(callers.finish(never), goes(one), goes(other));
-            // Who comes now is told at once.
+            // A caller that comes now is told at once.
             let late = callers.admit(HERE).await;
             goes(late).await;
         });
