@@ -26,7 +26,7 @@ const UNANSWERED_MAX: usize = 64;
 pub enum Role {
     /// Sends one kind of traffic of the scenario.
     Sender {
-        /// Which.
+        /// The position of the traffic in the scenario.
         traffic: u32,
     },
     /// Receives all that comes for its node.

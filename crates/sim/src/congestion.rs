@@ -41,7 +41,7 @@ const TIME_MAX_MS: u64 = 10_000_000;
 /// Thousandths of reno's growth that cubic has at least (RFC 9438 4.3).
 const FRIENDLY_THOUSANDTHS: u64 = 529;
 
-/// Which congestion control the connections of a simulation resemble.
+/// The congestion control that the connections of a simulation resemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Paces by what arrives: grows until the link is full, and heeds no loss.

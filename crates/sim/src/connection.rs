@@ -162,7 +162,7 @@ pub(crate) struct Carriage {
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
-    /// Which.
+    /// The connection's key.
     pub key: ConnectionKey,
     /// Position of its link.
     pub road: u32,
@@ -309,7 +309,7 @@ pub struct Wire {
     lines: (Transmitter, Transmitter),
     window_octets: u64,
     chunk_octets: u64,
-    /// Which congestion control its connections have.
+    /// The congestion control of its connections.
     control: Option<Control>,
     /// Octets that are on their way in a round trip when it is full.
     pipe_octets: u64,

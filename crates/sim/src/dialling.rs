@@ -32,7 +32,7 @@ pub struct Dial {
     life: Life,
     link: LinkId,
     road: u32,
-    /// Which decision about the link it carries out.
+    /// The number of the decision about the link that the dial carries out.
     order: u32,
     /// The connection, or the reason why there is none.
     outcome: Result<ConnectionKey, &'static str>,

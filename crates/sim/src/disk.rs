@@ -427,7 +427,7 @@ impl State {
     }
 }
 
-/// Which page an offset lies in, and where in it.
+/// The page that an offset lies in, and the place in the page.
 fn locate(offset: u64) -> (usize, usize) {
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     (offset / PAGE_OCTETS, offset % PAGE_OCTETS)

@@ -7,12 +7,12 @@ use std::time::Duration;
 use dhow_bundle::{BundleId, EndpointId, FragmentRange, Instant};
 use dhow_scenario::scenario::OnSent;
 
-/// Which payload: the traffic's number and the number in it.
+/// The name of a payload: the traffic's number and the number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnitName {
     /// Position in the scenario's traffic.
     pub traffic: u32,
-    /// Which one of it, from 0.
+    /// The number of the payload in the traffic, from 0.
     pub number: u32,
 }
 

@@ -58,7 +58,7 @@ pub struct Machine {
     pub stalled: Instant,
     /// Until when its disk was seen to be in trouble: stalled, full, or failing.
     pub troubled: Instant,
-    /// Which reads and flushes fail.
+    /// The reads and flushes that fail.
     pub failing: Failing,
     /// Decides what its disk keeps in a crash, and when it crashes.
     pub entropy: Entropy,
@@ -72,7 +72,7 @@ pub struct Machine {
     pub recordings: Vec<Vec<u8>>,
 }
 
-/// Which of a disk's reads and flushes fail.
+/// The reads and flushes of a disk that fail.
 #[derive(Debug)]
 pub struct Failing {
     read_per_billion: u32,

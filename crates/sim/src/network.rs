@@ -428,7 +428,7 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
     Ok(())
 }
 
-/// Whoever has custody of a bundle tells a custodian before, which may be any node on the way.
+/// A custodian of a bundle sends signals to the custodian before it, which may be any node on the way.
 fn add_custodians(ways: BTreeMap<(NodeIndex, NodeIndex), Vec<NodeIndex>>, sources: &mut Sources) {
     for ((_, to), mut way) in ways {
         way.push(to);

@@ -1,7 +1,7 @@
 //! The bound that no router beats: the earliest arrival of each payload over a scenario's contacts.
 //!
 //! Each payload goes by the temporal shortest path, as if all contacts were known ahead, each node kept everything, and links carried any
-//! number of octets at once: only their delays count. What cannot arrive so arrives by no router.
+//! number of octets at once: only their delays count. A payload that cannot arrive so arrives by no router.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

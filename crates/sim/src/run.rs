@@ -92,14 +92,14 @@ pub struct Outcome {
     pub links: Vec<LinkUse>,
     /// The filling of stores.
     pub nodes: Vec<NodeUse>,
-    /// Which congestion control its connections resemble, where the scenario names one.
+    /// The congestion control that its connections resemble, where the scenario names one.
     pub control: Option<Control>,
 }
 
 /// Something that must not be, with what led to it.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Which oracle says so.
+    /// The oracle that says so.
     pub oracle: &'static str,
     /// When it was seen.
     pub at: Duration,
@@ -114,7 +114,7 @@ pub struct Finding {
 /// One payload's fate; times are from the beginning of the run.
 #[derive(Clone, Debug)]
 pub struct Fate {
-    /// Which.
+    /// The payload's name.
     pub name: UnitName,
     /// The node that sent it.
     pub from: String,

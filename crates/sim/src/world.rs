@@ -55,7 +55,7 @@ pub struct World {
     pub(crate) machines: Vec<Machine>,
     /// For when their timers are set, by the true time, and in which lives.
     pub(crate) armed: Vec<Option<(Life, Instant)>>,
-    /// Which of them is looked at next.
+    /// The machine that is looked at next.
     pub(crate) looked_at: usize,
     /// The numbers of their nodes.
     pub(crate) numbers: Vec<u32>,

@@ -68,7 +68,7 @@ struct Holding {
 pub struct Fact {
     /// Its name.
     pub name: BundleName,
-    /// Which octets of its payload it has, of a fragment.
+    /// The octets of its payload that are here, of a fragment.
     pub part: Option<FragmentRange>,
     /// The destination endpoint.
     pub destination: EndpointId,
@@ -129,7 +129,7 @@ pub struct Losses {
 /// A payload that is nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Which.
+    /// The payload's name.
     pub unit: UnitName,
 }
 

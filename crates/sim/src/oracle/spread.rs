@@ -1,7 +1,7 @@
 //! Copies that routers make: no more than were permitted, none for a neighbour that was given one, and none dropped without a policy.
 //!
 //! A crash between the hand-over of a copy and its note, or a connection that ends before the acknowledgment is there, may count permits twice: they are
-//! held against nodes as long as there was neither. What a node was given is known from acknowledgments that passed over links.
+//! held against nodes as long as there was neither. Copies given to a node are known from acknowledgments that passed over links.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub struct Rule {
     pub router: RouterKind,
     /// With spray and wait, the copies of a bundle that is made there.
     pub copies: u32,
-    /// Which copies make room for others.
+    /// The copies that make room for others.
     pub drop: DropPolicy,
 }
 

@@ -28,7 +28,7 @@ pub enum FileError {
     /// Octets are what was written, and no entry.
     #[error("entry {entry} says what this program does not know: {error}")]
     Unknown {
-        /// Which one, counted from 1.
+        /// The entry's number, from 1.
         entry: u64,
         /// Its fault.
         error: ItemError,

@@ -132,7 +132,7 @@ impl Parcel {
             .saturating_add(behind)
     }
 
-    /// Which octets of the whole application data unit it has.
+    /// The octets of the whole application data unit that it has.
     pub fn range(&self) -> FragmentRange {
         FragmentRange {
             offset: self.fragment.map_or(0, |(offset, _)| offset),
@@ -304,7 +304,7 @@ fn primary(items: &mut Items<'_>) -> Read<Parcel> {
 pub struct ReportContent {
     /// The bundle that it is about.
     pub name: BundleName,
-    /// Which of its octets, where it is about a fragment.
+    /// The octets of the bundle, where the report is about a fragment.
     pub range: Option<FragmentRange>,
     /// Received, forwarded, delivered and deleted, each with the time at which, where that is said.
     pub statuses: [Option<Option<u64>>; 4],

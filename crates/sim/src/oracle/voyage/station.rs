@@ -421,7 +421,7 @@ fn add<V>(known: &mut Named<Vec<V>>, name: BundleName, value: V) {
     values.or_insert_with(|| Vec::with_capacity(1)).push(value);
 }
 
-/// Which octets of the payload so many octets of a transfer have; `None` for none.
+/// The octets of the payload in so many octets of a transfer; `None` for none.
 pub(in crate::oracle) fn acknowledged(parcel: &Parcel, octets: u64) -> Option<FragmentRange> {
     let payload = octets.min(parcel.octets()).checked_sub(parcel.payload_at)?;
     let range = parcel.range();
