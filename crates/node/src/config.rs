@@ -316,7 +316,8 @@ pub struct SessionPolicy {
     pub limits: Limits,
 }
 
-/// Limits of what a neighbour brings over all of its sessions; none where there is no limit. What is above it is refused for lack of resources.
+/// Limits of what a neighbour brings over all of its sessions; none where there is no limit. Bundles above a limit are refused for lack of
+/// resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Octets of bundles a second.
@@ -446,9 +447,9 @@ pub struct Routing {
     pub router: RouterKind,
     /// With spray and wait, the copies of a bundle that is made here, 1 to 65,536 (default [`COPIES`]).
     pub copies: u32,
-    /// Whose word counts for a bundle being where it was to go (default [`RouterKind::acknowledgments`]).
+    /// The nodes whose acknowledgments end copies (default [`RouterKind::acknowledgments`]).
     pub acknowledgments: Acknowledgments,
-    /// Which copies a full store deletes.
+    /// The copies that a full store deletes.
     pub drop: DropPolicy,
 }
 
@@ -494,7 +495,7 @@ impl Default for ExternalPolicy {
     }
 }
 
-/// Which status reports this node generates (RFC 9171 5.1: none by default).
+/// The status reports that this node generates (RFC 9171 5.1: none by default).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reports {
     /// Bundle processing control flags of the kinds that are generated (0x4000 reception, 0x10000 forwarding, 0x20000 delivery, 0x40000 deletion).

@@ -55,7 +55,7 @@ pub enum Purpose {
     },
     /// A connection that a neighbour made.
     Accepted {
-        /// Where.
+        /// The listener that accepted it.
         listener: ListenerId,
     },
     /// An application's connection.
@@ -206,7 +206,7 @@ pub enum Event {
     Operator {
         /// To be repeated in the answer.
         ticket: Ticket,
-        /// What.
+        /// The command.
         command: OperatorCommand,
     },
     /// Finish transfers in progress, end all sessions, take nothing new.
@@ -283,7 +283,7 @@ pub enum Action {
         /// The stream.
         stream: StreamId,
     },
-    /// A stream has octets to write: call `poll_octets`, or, of a link over UDP, `poll_datagrams`, until it gives none. Where
+    /// A stream has octets to write: call `poll_octets`, or, of a link over UDP, `poll_datagrams`, until it gives none. If
     /// [`Node::counts_written`](crate::Node::counts_written), only once all that it gave before is written.
     Flush {
         /// The stream.
@@ -498,7 +498,7 @@ pub enum Occurrence {
     Delivered {
         /// The bundle.
         id: BundleId,
-        /// Where.
+        /// The endpoint that it was delivered at.
         endpoint: EndpointId,
         /// Octets of payload.
         octets: u64,

@@ -77,7 +77,7 @@ impl Node {
         } = self.room();
         let fits = left_bundles > 0 && (left >= octets || planted(Mutant::QuotaOfOctetsIgnored));
         self.check_memory(bundles, comes)?;
-        // Whatever fits at all is taken where nothing else is.
+        // A bundle that fits at all is taken where nothing else is.
         let fits = fits || (left >= octets && planted(Mutant::QuotaOfBundlesIgnored));
         let is_spare = (left_bundles > kept_bundles || planted(Mutant::QuotaOfBundlesIgnored))
             && left.saturating_sub(octets) >= kept;

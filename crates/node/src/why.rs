@@ -272,7 +272,7 @@ impl Node {
         causes
     }
 
-    /// What an endpoint of this node lacks for deliveries.
+    /// The causes at an endpoint of this node that keep bundles from delivery.
     fn registration_lacks(&self, destination: &EndpointId) -> Option<Cause> {
         let index = self.held.endpoints().find(destination);
         let registrations = self.delivery.registrations();

@@ -88,7 +88,7 @@ fn there_are_so_many_copies_and_no_more() {
         send(&mut world, 0, "ipn:99.42", 1);
         world.stay(300);
         assert_eq!(holders(&world).len(), expected, "{copies} copies");
-        // What a neighbour got says how many it may make, where that is more than one.
+        // A bundle that a neighbour got says how many copies it may make, where that is more than one.
         let permits = (0..8).flat_map(|at| headers(&world, at));
         let permits: Vec<u64> = permits.filter_map(|header| header.permits()).collect();
         assert!(

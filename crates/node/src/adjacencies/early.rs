@@ -246,7 +246,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost and placed, the pieces and runs that come next are the transfer's.
+        /// Octets are lost and placed in any way: the pieces and runs that come next are the transfer's.
         #[test]
         fn what_is_placed_and_what_is_here_are_the_transfer(
             lengths in proptest::collection::vec(1_u64..6_000, 1..60),

@@ -82,7 +82,7 @@ impl Layer {
         matches!(self, Self::Datagrams(_))
     }
 
-    /// Which it is, with default settings; of a connection that was accepted version 4 of TCPCL until the peer has said another.
+    /// The protocol with default settings; of a connection that was accepted version 4 of TCPCL until the peer has said another.
     pub(crate) fn protocol(&self) -> Protocol {
         match self {
             Self::Stream(session) => match session.version() {

@@ -186,7 +186,7 @@ impl Link {
         self.carrier == Carrier::Absent || self.contact == Carrier::Absent
     }
 
-    /// Sessions that are to be dialled. Where transfers outlast the times in which nothing can pass, the peer is heard outside of the contacts of
+    /// Sessions that are to be dialled. If transfers outlast the times in which nothing can pass, the peer is heard outside of the contacts of
     /// this node, too: its own are others (RFC 5326 6.5, 6.6).
     fn missing(&self) -> u8 {
         let is_pointless = match self.config.protocol.keeps_transfers() {

@@ -498,7 +498,7 @@ impl Adjacencies {
         };
         neighbour.window.sent(now.monotonic, outgoing.octets);
         if neighbour.session.is_paced() && outgoing.stored_octets > 0 {
-            // What was read for it takes no part of the window any more.
+            // Octets that were read for it take no part of the window any more.
             self.to_serve.insert(session);
         }
         neighbour.opened(transfer, outgoing);

@@ -285,7 +285,7 @@ impl Neighbour {
             && (self.in_flight <= 1 || self.is_wide(now, octets))
     }
 
-    /// Octets of the configured window that are in use. Where the layer's own rate says how much is under way, the window bounds memory alone: of what
+    /// Octets of the configured window that are in use. If the layer's own rate says how much is under way, the window bounds memory alone: of what
     /// leaves from the store only a peer that is an hour away would say for how long it is under way.
     fn window_use(&self) -> u64 {
         match self.session.is_paced() {

@@ -58,7 +58,7 @@ impl Shortages {
             match known.stage {
                 Stage::Rests => known.octets = known.octets.min(octets),
                 Stage::Tried { most, .. } => {
-                    // Where it took some, it is about to have room again.
+                    // If the peer took some, it is about to have room again.
                     let rest = if most > 1 { FULL_PAUSE } else { known.rest * 2 };
                     *known = Shortage::new(now, source, octets, rest.min(LONGEST_REST));
                 }
@@ -139,7 +139,7 @@ pub(crate) enum Rest {
 }
 
 impl Rest {
-    /// How long that is, as far as is known.
+    /// The length of the rest, as far as is known.
     pub(crate) fn from(self, now: Instant) -> Duration {
         match self {
             Self::Until(until) => until - now,

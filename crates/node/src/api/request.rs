@@ -124,7 +124,7 @@ impl SendRules {
                 })?,
         };
         let priority = match adu.priority {
-            // Whoever says nothing of a bundle of version 6 does not mean that it may wait for all others.
+            // An application that says nothing of a bundle of version 6 does not mean that it may wait for all others.
             None => adu.bundle_flags.is_none().then_some(Priority::Normal),
             Some(level) => Some(Priority::of_level(level).ok_or_else(|| {
                 let why = format!("there is no priority {level}: 1 to 257");

@@ -112,14 +112,14 @@ pub enum ClientEvent {
     Configure(Configure),
     /// The application begins to send a bundle. Answer with `Sent` once it is durable (or refused, at any time).
     Send {
-        /// Which request.
+        /// The number of the request.
         request: RequestId,
-        /// What.
+        /// The bundle to be sent.
         send: SendRequest,
     },
     /// Payload of a bundle being sent; for an empty payload one event without octets.
     Payload {
-        /// Which request.
+        /// The number of the request.
         request: RequestId,
         /// The next octets.
         octets: Bytes,
@@ -141,7 +141,7 @@ pub enum ClientCommand {
     Configured(Result<(), ApiRefusal>),
     /// Answer to `Send`; may come in any order, leaves in the order of the requests.
     Sent {
-        /// Which request.
+        /// The number of the request.
         request: RequestId,
         /// The bundle as created, or why not.
         outcome: Result<(EndpointId, CreationTimestamp), ApiRefusal>,

@@ -90,7 +90,7 @@ pub struct ClientSession {
     pub(super) incoming: Option<Incoming>,
     pub(super) requests: Requests,
     pub(super) deliveries: Deliveries,
-    /// What Config asked for, while it is not accepted.
+    /// The registration that Config asked for, while it is not accepted.
     pub(super) asked: Asked,
     keepalive: Keepalive,
     pub(super) events: VecDeque<ClientEvent>,

@@ -60,7 +60,7 @@ pub const FAILURE_ABANDON: i32 = 1;
 /// A message: from an application that sends, and from a server to a subscriber.
 #[derive(Clone, PartialEq, Message)]
 pub struct AapMessage {
-    /// Which message it is; `None` when the message is empty or of a kind unknown here.
+    /// The message; `None` when it is empty or of a kind unknown here.
     #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 1000")]
     pub body: Option<Body>,
 }

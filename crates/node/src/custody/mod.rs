@@ -130,7 +130,7 @@ impl Custody {
         self.reservation.is_durable(id)
     }
 
-    /// What was counted.
+    /// The counters of custody.
     #[must_use]
     pub const fn counters(&self) -> &CustodyCounters {
         &self.counters

@@ -151,7 +151,7 @@ impl Forwarding {
         let is_way = |session: &SessionId| {
             adjacencies.neighbour(*session).is_some_and(|neighbour| {
                 let whole = neighbour.policy.fragment_octets;
-                // What crosses into the other version (docs/gateway.md) waits until it is stored: it may turn out to have no form there.
+                // A bundle that crosses into the other version (docs/gateway.md) waits until it is stored: it may turn out to have no form there.
                 neighbour.policy.cut_through == Enabled::Yes
                     && neighbour.speaks(entry.version())
                     && !neighbour.session.holds_unverified()
@@ -345,8 +345,8 @@ impl Forwarding {
         adjacencies.end_early(attention, now, under_way);
     }
 
-    /// Whom a bundle came from is told that it is durable here; by policy only once the next hop has it, where
-    /// it is on its way there already.
+    /// The neighbour that a bundle came from is told that it is durable here; by policy only once the next hop
+    /// has it, where it is on its way there already.
     pub(crate) fn acknowledge(
         &mut self,
         adjacencies: &mut Adjacencies,

@@ -13,7 +13,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use dhow_bundle::storage::BundleKey;
 
-/// Which bundles have left over which links, by their destinations.
+/// Bundles that have left, by their destinations and links.
 #[derive(Default)]
 pub(crate) struct Sent {
     groups: BTreeMap<(EndpointIndex, LinkId), BTreeSet<BundleKey>>,

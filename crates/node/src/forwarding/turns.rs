@@ -97,7 +97,7 @@ impl Turns {
         }
         let is_full = self.lanes.len() >= LANES && priority != Priority::Normal;
         if is_full && !self.lanes.contains_key(&lane) {
-            // Whoever gives bundles many priorities has few turns of each.
+            // A source that gives bundles many priorities has few turns of each.
             lane.1 = 0;
         }
         self.lanes.entry(lane).or_insert(now)
@@ -235,7 +235,7 @@ mod tests {
             assert!(orders.iter().all(|it| priority_of(*it) == priority));
             before = orders.last().copied();
         }
-        // What leaves of one priority gives nobody a later turn in another.
+        // Bundles of one priority that leave give nobody a later turn in another.
         for _ in 0..1_000 {
             let order = come(&mut turns, 0, Priority::EXPEDITED);
             turns.leave(order);

@@ -24,7 +24,7 @@ const SHEET: usize = 256;
 
 /// An identity's hash, as much of it as tables keep so that they need not look at what they hold. Bundles that were made one
 /// after the other have neighbouring ones: they mostly come and go together, and then lie together in a table that no
-/// cache holds. Which of a source's bundles are neighbours is fixed; where they lie nobody can foresee.
+/// cache holds. The neighbours of a source's bundle are fixed; where they lie nobody can foresee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digest(u32);
 

@@ -59,7 +59,7 @@ pub(crate) struct Endpoints {
     text_octets: usize,
     /// Places that were asked for last: bundles that come together name the same few endpoints.
     recent: [u32; RECENT],
-    /// Which of them is the oldest.
+    /// The position of the oldest of `recent`.
     oldest: usize,
 }
 

@@ -148,7 +148,7 @@ mod tests {
     use crate::held::bundles::tests::entry;
 
     proptest! {
-        /// Whatever comes, goes and expires: the same as a set of instants.
+        /// Bundles come, go and expire in any order: the same as a set of instants.
         #[test]
         fn bundles_expire_in_the_order_of_their_instants(
             steps in proptest::collection::vec((0_u8..8, 0_u64..20_000_000_000, any::<prop::sample::Index>()), 0..300)

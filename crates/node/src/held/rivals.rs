@@ -15,7 +15,7 @@ use crate::held::bundles::NewEntry;
 /// Copies of one bundle that come in at a time, at most.
 pub(crate) const RIVALS: usize = 8;
 
-/// Which copy began after which.
+/// The order in which copies of bundles began.
 #[derive(Default)]
 pub(super) struct Rivals {
     /// Of each copy but the last, the one that began next.

@@ -1,4 +1,4 @@
-//! Which sequence numbers of a stream have come, in whatever order.
+//! Sequence numbers of a stream that have come, in any order.
 
 use alloc::collections::BTreeMap;
 

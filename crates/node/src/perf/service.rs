@@ -21,7 +21,7 @@ const RUNS_MAX: usize = 32;
 /// All measurements.
 pub(crate) struct Perf {
     runs: Vec<Run>,
-    /// Whose bundles are counted; all, where there are none.
+    /// The sources of bundles that are counted; all, where there are none.
     sources: Vec<EidPattern>,
     due: Option<Instant>,
 }

@@ -27,9 +27,9 @@ pub struct Probe {
     pub streams: u16,
     /// Time between two summaries that is wished for, milliseconds.
     pub interval_ms: u32,
-    /// Which stream, from 0.
+    /// The stream's number, from 0.
     pub stream: u32,
-    /// Which bundle of the stream, from 0.
+    /// The bundle's number in the stream, from 0.
     pub sequence: u64,
     /// Bundles of the stream in all; 0 while that is not known.
     pub total: u64,

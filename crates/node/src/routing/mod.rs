@@ -1,4 +1,4 @@
-//! Which way a bundle leaves.
+//! The ways by which bundles leave.
 //!
 //! Static routes name the next hops of a destination, best first ([`static_routes`]): its bundles wait in a queue of their own, and
 //! nobody is asked for each. For destinations of other patterns a [`Router`] decides bundle by bundle, and may give copies to several
@@ -173,15 +173,15 @@ pub(crate) trait Router: Send {
     /// Whether it may have something to say ([`Router::poll_advert`]).
     fn has_adverts(&self) -> bool;
 
-    /// What it has to say to the router of the same kind of a neighbour, and that neighbour (docs/adverts.md).
+    /// The router's next advert to the router of the same kind of a neighbour, and that neighbour (docs/adverts.md).
     fn poll_advert(&mut self, key: AdvertKey, hash: IdentityHash<'_>) -> Option<(NodeId, Vec<u8>)>;
 
-    /// What it said last to a neighbour has not left, and is told no more. True where it says all again, for which it is asked next.
+    /// The last advert to a neighbour has not left, and will not. True where it says all again, for which it is asked next.
     fn tell_anew(&mut self, _: &NodeId) -> bool {
         false
     }
 
-    /// What a neighbour's router of the same kind says: any octets. False where they are no such advert.
+    /// An advert of a neighbour's router of the same kind: any octets. False where they are no such advert.
     fn handle_advert(
         &mut self,
         now: Instant,
@@ -235,9 +235,9 @@ pub(crate) struct RouterId(u8);
 pub(crate) struct Rule {
     /// None for static routes.
     router: Option<RouterId>,
-    /// Whose word ends copies.
+    /// The nodes whose acknowledgments end copies.
     pub(crate) trust: Acknowledgments,
-    /// Which copies make room for others.
+    /// The copies that make room for others.
     pub(crate) drop: DropPolicy,
 }
 
@@ -432,7 +432,7 @@ impl Routers {
         }
     }
 
-    /// What one of them has to say to a neighbour.
+    /// The next advert of one of them to a neighbour.
     pub(crate) fn poll_advert(
         &mut self,
         key: AdvertKey,

@@ -222,7 +222,7 @@ impl Scheme for Prophet {
                 met: None,
             };
             let known = self.nodes.entry(node.clone()).or_insert(none);
-            // What is a little greater than before is no news: two neighbours would tell each other for ever.
+            // A value that is a little greater than before is no news: two neighbours would tell each other for ever.
             if through > known.predictability + NEWS {
                 self.version += 1;
             }

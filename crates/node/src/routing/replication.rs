@@ -79,13 +79,13 @@ struct Peer {
     known: BTreeSet<u64>,
     /// It may be about to tell what it has: it is given nothing before.
     awaited: Option<Instant>,
-    /// What it was told, and when.
+    /// The adverts that it was given last.
     told: Option<Told>,
     /// The order of the scheme in which its bundles are ranked, and when they were.
     order: (u64, Instant),
 }
 
-/// What a neighbour that is there was told.
+/// The last adverts to a neighbour that is there.
 #[derive(Clone, Copy)]
 struct Told {
     at: Instant,
@@ -684,7 +684,7 @@ mod tests {
         let summary = summary::read(&again, Form::WithTable).unwrap();
         assert_eq!(summary.hashes, [1, 2].into());
         assert!(summary.table.is_some());
-        // Who hears it gives none of them.
+        // A neighbour that hears it gives none of them.
         let mut there = Replication::new(SprayAndWait::new(8));
         there.handle_bundle(BundleKey(1), BundleChange::Held(Facts::for_test()));
         there.handle_contact(now, &peer, Contact::Up);

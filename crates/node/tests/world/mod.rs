@@ -95,7 +95,7 @@ pub struct World {
     pub monotonic: Instant,
     next_stream: u64,
     random: u64,
-    /// Which pairs of nodes cannot reach each other.
+    /// Pairs of nodes that cannot reach each other.
     pub cut: Vec<(usize, usize)>,
     /// Between which pairs of nodes everything vanishes, dials too.
     pub silent: Vec<(usize, usize)>,
