@@ -51,7 +51,7 @@ class Bars:
 
 
 def series(rows: list[Row]) -> list[Series]:
-    """What the upper panel shows."""
+    """The rows of the upper panel."""
 
     def of(case: str, durability: str = "sync", delay: int = 0) -> list[Row]:
         found = [row for row in rows if row.kind == Kind(case, row.kind.size, durability, delay)]
@@ -73,7 +73,7 @@ def series(rows: list[Row]) -> list[Series]:
 
 
 def bars(rows: list[Row]) -> list[Bars]:
-    """What the lower panel shows: cases whose targets are shares."""
+    """The rows of the lower panel: cases whose targets are shares."""
     made = []
     for case, name, colour in (
         (node_to_node.CASE, "node to node, of the yardstick", SYNC),

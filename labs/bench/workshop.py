@@ -1,4 +1,4 @@
-"""What measurements need: programs, a directory that is theirs, nodes that end with them."""
+"""The needs of measurements: programs, a directory that is theirs, nodes that end with them."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ COMMAND_S = 600.0
 
 
 class Stands(Protocol):
-    """What stands until it is let go."""
+    """A program or node that stands until it is ended."""
 
     def kill(self) -> None:
         """Ends it."""
@@ -31,7 +31,7 @@ Standing = TypeVar("Standing", bound=Stands)
 
 @dataclass
 class Workshop:
-    """Where samples are made."""
+    """The place in which samples are made."""
 
     crew: Crew
     dhow: Path

@@ -66,7 +66,7 @@ class Round:
 
 @dataclass
 class Scenario:
-    """What is cut, who has the bundle, and whether the session outlives the cut."""
+    """The kind of cut, the side that has the bundle, and whether the session outlives the cut."""
 
     cut: str
     sender: str
@@ -81,7 +81,7 @@ class Scenario:
 
     @property
     def limit_ms(self) -> float:
-        """What the requirement allows."""
+        """The limit of the requirement."""
         return LIMIT_SILENT_MS if self.cut == "silent" else LIMIT_SEEN_MS
 
     @property

@@ -1,4 +1,4 @@
-"""Where the `dhow` binary is."""
+"""The path of the `dhow` binary."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def target_directory() -> Path:
-    """Where cargo builds."""
+    """The directory in which cargo builds."""
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 
 
@@ -28,7 +28,7 @@ def stream() -> Path:
 
 
 def built(name: str, profile: str, package: str, variable: str) -> Path:
-    """What cargo built; exits when it is not there."""
+    """The path of a program that cargo built; exits when it is not there."""
     path = Path(os.environ.get(variable, target_directory() / profile / name)).resolve()
     if not path.is_file():
         flag = {"debug": "", "release": " --release"}.get(profile, f" --profile {profile}")
