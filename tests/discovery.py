@@ -18,7 +18,7 @@ from tests.workplace import Exchange
 
 GROUP, PORT = "224.0.0.142", 4551
 
-# What IBR-DTN 1.0.1 and dtn7-rs 0.21 said (ibrdtn-ipnd1-epidemic, ibrdtn-dtn2-beacon and dtn7rs-discovery-tcpclv4).
+# Beacons of IBR-DTN 1.0.1 and dtn7-rs 0.21 (ibrdtn-ipnd1-epidemic, ibrdtn-dtn2-beacon and dtn7rs-discovery-tcpclv4).
 CAPTURED = {
     "ipnd-0x02": ("dtn://disc-b/", "020b00000c64746e3a2f2f646973632d620105746370636c0a706f72743d343535363b02"),
     "dtn2": ("dtn://disc-c/", "010a00180000000011cc000c64746e3a2f2f646973632d63"),

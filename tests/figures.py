@@ -76,7 +76,7 @@ class Bursting:
         self.questions = 0
 
     def metrics(self) -> dict[str, float]:
-        """How many are there by now."""
+        """The count of bundles that are there by now."""
         self.questions += 1
         done = min(self.clock.now / self.takes_s, 1.0)
         count = self.bundles * (done / 1.9 if done < 0.95 else 0.5 + (done - 0.95) * 10)

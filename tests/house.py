@@ -23,7 +23,7 @@ MACHINES = ["dhow-bundle", "dhow-link", "dhow-node", "dhow-channel"]
 DRIVERS_ONLY = {"tokio", "rustls", "tokio-rustls", "axum", "hyper", "rustix", "mio", "nix", "socket2"}
 DRIVERS = {"dhow-daemon", "dhow-client", "dhow-store", "dhow-measure", "dhow-testbed", "dhow", "dhow-stream", "dhow-yardstick"}
 
-# Where Rust lies that is ours.
+# The Rust sources of this repository.
 SOURCES = ["crates/*/src/**/*.rs", "labs/*/src/**/*.rs"]
 
 # Production lines of a file: about 400 is the aim; past this it can wait no longer to be split along a noun.

@@ -136,7 +136,7 @@ class Measurement(unittest.TestCase):
         return Collecting(self.crew, self.directory / "collect.log", *options)
 
     def count(self, domain: str, query: str) -> list[tuple]:
-        """What a domain's file answers."""
+        """The answer of a domain's file."""
         with contextlib.closing(sqlite3.connect(self.directory / f"{domain}.sq3")) as database:
             return database.execute(query).fetchall()
 

@@ -110,7 +110,7 @@ class Package(unittest.TestCase):
         self.addCleanup(self.machine.close)
 
     def done(self, *command: str, user: str = "root") -> str:
-        """What a command inside prints, which must succeed."""
+        """The output of a command inside, which must succeed."""
         ran = self.machine.run_as(user, *command)
         self.assertEqual(ran.returncode, 0, f"{command}: {ran.stdout}{ran.stderr}")
         return ran.stdout

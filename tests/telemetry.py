@@ -178,7 +178,7 @@ class Traced(Exchange):
 
 
 class Life(Traced):
-    """What a collector is told of bundles."""
+    """The spans of bundles at a collector."""
 
     def assert_whole(self, spans: list[Span]) -> dict[str, list[Span]]:
         """One trace without gaps: every parent is there and began no later, and only the first span has none."""

@@ -27,7 +27,7 @@ pyte.ByteStream(screen).feed(sys.stdin.buffer.read())
 print(json.dumps(screen.display))
 """
 
-# What restores a terminal: the first screen, and a visible cursor.
+# Sequences that restore a terminal: the first screen, and a visible cursor.
 RESTORED = (b"\x1b[?1049l", b"\x1b[?25h")
 
 
