@@ -161,6 +161,19 @@ class House(unittest.TestCase):
         }
         self.assertEqual(long, {}, "production lines")
 
+    def test_comments_begin_with_their_subject(self) -> None:
+        comment = re.compile(r"(?:^[ \t]*//[/!].*\n?)+", re.MULTILINE)
+        relative = re.compile(r"(?:^|[.:!?] )((?:What|Whatever|Who|Whoever|Whom|Whose|Where|How|Which) .*?(?:[.!?](?= |$)|$))")
+        found = [
+            f"{path.relative_to(ROOT)}: {sentence}"
+            for path in sorted(ROOT.glob("crates/**/*.rs"))
+            for block in comment.findall(path.read_text())
+            for paragraph in re.sub(r"^[ \t]*//[/!] ?", "", block, flags=re.MULTILINE).split("\n\n")
+            for sentence in relative.findall(" ".join(paragraph.split()))
+            if not sentence.endswith("?")
+        ]
+        self.assertEqual(found, [], "sentences of doc comments that begin with a relative clause")
+
     def test_nothing_is_left_undone(self) -> None:
         marks = re.compile(r"\b(todo!|unimplemented!|TODO|FIXME|XXX)")
         found = [
