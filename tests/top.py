@@ -13,6 +13,7 @@ import time
 import unittest
 
 from labs.interop.installation import NotInstalled, pyte
+from labs.rig.binary import dhow, has
 from labs.rig.node import free_port
 from labs.rig.node import Link
 from tests.workplace import Exchange
@@ -102,6 +103,8 @@ class Top(Exchange):
     """The sender's view; it has a link to the receiver and one to nobody."""
 
     def setUp(self) -> None:
+        if not has("top", dhow("debug")):
+            self.skipTest("the program was built without the feature top")
         super().setUp()
         try:
             self.python = str(pyte() / "python")

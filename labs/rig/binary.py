@@ -1,6 +1,8 @@
 """The path of the `dhow` binary."""
 
+import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +27,12 @@ def yardstick() -> Path:
 def stream() -> Path:
     """The binary of a stream's two ends, release; STREAM_BIN overrides it. Exits when there is none."""
     return built("stream", "release", "dhow-stream", "STREAM_BIN")
+
+
+def has(feature: str, program: Path) -> bool:
+    """Whether a program was built with a feature (docs/installation.md)."""
+    told = subprocess.run([program, "version", "--json"], capture_output=True, check=True, timeout=60)
+    return feature in json.loads(told.stdout)["features"]
 
 
 def built(name: str, profile: str, package: str, variable: str) -> Path:

@@ -116,7 +116,10 @@ impl<'a> Round<'a> {
             sent: 0,
             octets: 0,
             moved: Instant::now(),
-            progress: Progress::octets(None, "sending"),
+            progress: match outbox.quiet {
+                true => Progress::hidden(),
+                false => Progress::octets(None, "sending"),
+            },
         })
     }
 
