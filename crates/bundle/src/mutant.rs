@@ -13,7 +13,7 @@ macro_rules! mistakes {
         }
 
         impl Mutant {
-            /// All of them.
+            /// All mistakes.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
         }
     };

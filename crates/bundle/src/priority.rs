@@ -28,7 +28,7 @@ pub const PRIORITIES: u16 = 257;
 pub enum Priority {
     /// After all others.
     Bulk,
-    /// As most bundles.
+    /// The priority of most bundles.
     #[default]
     Normal,
     /// Before all others: those of a greater ordinal first, 0 to [`MAX_ORDINAL`].

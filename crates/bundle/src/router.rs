@@ -26,19 +26,19 @@ pub enum Acknowledgments {
     None,
     /// Beside it that of a neighbour whose node ID is proven by TLS, and of one whose own bundle it is.
     Verified,
-    /// That of any neighbour.
+    /// Any neighbour.
     Anyone,
 }
 
 impl Acknowledgments {
-    /// Their names in files.
+    /// The names of all values in files.
     pub const NAMES: &[&str] = &[
         Self::None.name(),
         Self::Verified.name(),
         Self::Anyone.name(),
     ];
 
-    /// Its name in files.
+    /// The value's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Acknowledgments {
         }
     }
 
-    /// That of this name.
+    /// The value with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let mut all = [Self::None, Self::Verified, Self::Anyone].into_iter();
@@ -66,7 +66,7 @@ pub enum DropPolicy {
     FirstIn,
     /// Those of which most neighbours were given a copy.
     MostCopied,
-    /// Those that expire next.
+    /// The copies that expire next.
     NearestExpiry,
     /// The largest.
     Largest,
@@ -79,7 +79,7 @@ pub enum DropPolicy {
 }
 
 impl DropPolicy {
-    /// All of them.
+    /// All values.
     const ALL: [Self; 8] = [
         Self::None,
         Self::FirstIn,
@@ -91,7 +91,7 @@ impl DropPolicy {
         Self::LastOfAll,
     ];
 
-    /// Their names in files.
+    /// The names of all values in files.
     pub const NAMES: &[&str] = &[
         Self::None.name(),
         Self::FirstIn.name(),
@@ -103,7 +103,7 @@ impl DropPolicy {
         Self::LastOfAll.name(),
     ];
 
-    /// Its name in files.
+    /// The value's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -124,7 +124,7 @@ impl DropPolicy {
         matches!(self, Self::FirstOfAll | Self::LastOfAll)
     }
 
-    /// That of this name.
+    /// The value with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
@@ -132,7 +132,7 @@ impl DropPolicy {
 }
 
 impl RouterKind {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 6] = [
         Self::Static,
         Self::Flood,
@@ -152,7 +152,7 @@ impl RouterKind {
         Self::MaxProp.name(),
     ];
 
-    /// Its name in files.
+    /// The value's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

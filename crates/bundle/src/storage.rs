@@ -380,9 +380,9 @@ pub enum StoreEvent {
     },
     /// A reservation is durable.
     Reserved {
-        /// As asked for.
+        /// The DTN time asked for.
         time: DtnTime,
-        /// As asked for.
+        /// The sequence number asked for.
         sequence: u64,
     },
     /// A bundle's octets now lie elsewhere; answer with `Released` when no reader uses the old places.
@@ -398,7 +398,7 @@ pub enum StoreEvent {
     Refused {
         /// The bundle.
         key: BundleKey,
-        /// Why.
+        /// The reason.
         refusal: StoreRefusal,
     },
     /// A stored bundle's octets are what was written.

@@ -61,7 +61,7 @@ pub(super) enum Demux {
     One(Box<str>),
     /// Begins so, and has no further `/` after that.
     Level(Box<str>),
-    /// Begins so.
+    /// Demuxes that begin with this text.
     Below(Box<str>),
 }
 

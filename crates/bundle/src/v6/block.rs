@@ -31,7 +31,7 @@ impl BlockType {
     pub const CUSTODY_OR_AGE: Self = Self(10);
     /// Extended class of service.
     pub const EXTENDED_CLASS: Self = Self(19);
-    /// Its age, with ION.
+    /// The age of a bundle, with ION.
     pub const AGE: Self = Self(20);
 }
 

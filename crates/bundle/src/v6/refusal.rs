@@ -61,7 +61,7 @@ pub enum Refusal {
         field: &'static str,
         /// The text.
         text: String,
-        /// Why.
+        /// The reason.
         refusal: EidError,
     },
     /// A fragment that says it must not be fragmented.

@@ -73,7 +73,7 @@ pub enum Refusal {
     EndpointId {
         /// The field's name.
         field: &'static str,
-        /// Why.
+        /// The reason.
         refusal: EidRefusal,
     },
     /// An endpoint of "this node" came from outside.

@@ -61,11 +61,11 @@ impl Status {
 /// The fields that all bundles of a group have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupHead {
-    /// Their source.
+    /// The source of the bundles.
     pub source: EndpointId,
     /// Their status at the reporting node.
     pub status: Status,
-    /// Why.
+    /// The reason of the status.
     pub reason: ReasonCode,
     /// The range, where all are fragments with this one.
     pub fragment: Option<FragmentRange>,
@@ -76,9 +76,9 @@ pub struct GroupHead {
 /// Whether bundles asked for the time of their status (RFC 9171 4.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timing {
-    /// They did not.
+    /// The bundles asked for no times.
     Absent,
-    /// They did.
+    /// The bundles asked for times.
     Present,
 }
 

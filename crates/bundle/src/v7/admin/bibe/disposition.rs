@@ -11,7 +11,7 @@ pub enum Disposition {
     NoInformation,
     /// The node has a copy already; that one may be released, too.
     Redundant,
-    /// It has no room.
+    /// The node has no room.
     DepletedStorage,
     /// It cannot read the destination endpoint ID.
     DestinationUnintelligible,

@@ -26,7 +26,7 @@ pub enum BibeTypes {
 }
 
 impl BibeTypes {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Draft, Self::Ion, Self::Ud3tn];
 
     /// The record type code of a record.
