@@ -17,11 +17,11 @@ use crate::trace::RateTrace;
 pub struct Counters {
     /// Packets that have arrived, second ones included.
     pub delivered: u64,
-    /// Their octets.
+    /// Octets of the packets that have arrived.
     pub delivered_octets: u64,
     /// Packets that left, each once: that arrive, or are lost on the way.
     pub left: u64,
-    /// Their octets.
+    /// Octets of the packets that left.
     pub left_octets: u64,
     /// Packets that found the queue full.
     pub overflowed: u64,
