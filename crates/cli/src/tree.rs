@@ -52,9 +52,9 @@ pub struct Stamp {
 /// Whether directories that are missing are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// They are made.
+    /// Missing directories are made.
     Make,
-    /// They stay missing.
+    /// Missing directories stay missing.
     Leave,
 }
 

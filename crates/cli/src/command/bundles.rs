@@ -66,7 +66,7 @@ fn by_destination(common: &Common) -> Result<Ending, Failure> {
 }
 
 impl Bundles {
-    /// Prints them.
+    /// Prints the bundles.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let Some(limit) = self.each else {
             return by_destination(common);

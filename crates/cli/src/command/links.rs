@@ -50,7 +50,7 @@ const SESSIONS: Listing = Listing {
     none: "no session is established",
 };
 
-/// Of sessions over UDP.
+/// The listing of sessions over UDP.
 const DATAGRAMS: Listing = Listing {
     path: SESSIONS.path,
     columns: &[

@@ -40,7 +40,7 @@ use crate::arguments::{Arguments, Command};
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 
-/// Does what was asked.
+/// Runs the command.
 pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
     let Arguments { common, command } = arguments;
     // A running node drains on a signal by itself.

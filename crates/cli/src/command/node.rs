@@ -29,7 +29,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         match self {
             Self::Init(command) => {

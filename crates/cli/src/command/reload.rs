@@ -205,7 +205,7 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// Opens or closes it.
+    /// Opens or closes the listener.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let admin = Admin::of(common.node.as_ref())?;
         let (answer, done) = match self {
@@ -275,7 +275,7 @@ pub enum Contact {
 }
 
 impl Contact {
-    /// Plans or cancels it.
+    /// Plans or cancels the contact.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let admin = Admin::of(common.node.as_ref())?;
         let (method, body, done) = match self {

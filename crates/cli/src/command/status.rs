@@ -14,7 +14,7 @@ use crate::output::{self, Form};
 pub struct Status {}
 
 impl Status {
-    /// Prints it.
+    /// Prints the status.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let node = Admin::of(common.node.as_ref())?.read("/v1/node")?;
         match common.form() {

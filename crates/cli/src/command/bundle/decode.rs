@@ -372,7 +372,7 @@ struct Payload {
 }
 
 impl Payload {
-    /// Of so many octets.
+    /// A payload of so many octets.
     fn new(octets: u64) -> Self {
         Self {
             left: octets,

@@ -47,7 +47,7 @@ pub enum Fate {
 /// The state of a delivery.
 #[derive(Debug)]
 pub enum Taken {
-    /// It came before.
+    /// The bundle came before.
     Repeat(Receipt),
     /// It waits to be made durable.
     New(Box<Arrival>),

@@ -27,7 +27,7 @@ pub struct Folder {
 /// The outcome of a change that could be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// It was made.
+    /// The change was made.
     New,
     /// It was made before, or a newer one was.
     Stale,
@@ -38,7 +38,7 @@ pub enum Made {
 pub enum Unmade {
     /// It will never be: something is in its way.
     Place(String),
-    /// It may be later.
+    /// A fault of the system: the change may be made later.
     System(io::Error),
 }
 

@@ -137,7 +137,7 @@ impl Lines {
         self.text.push('\n');
     }
 
-    /// Writes them.
+    /// Writes the lines.
     pub fn write(&mut self, progress: &Progress) -> Result<(), Failure> {
         for note in self.notes.drain(..) {
             progress.note(&note);

@@ -358,9 +358,9 @@ impl Iperf {
 /// The end of a stream that this side is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// It sends.
+    /// The sending end.
     Client,
-    /// It receives.
+    /// The receiving end.
     Server,
 }
 

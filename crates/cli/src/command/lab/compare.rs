@@ -59,7 +59,7 @@ struct Studies {
 }
 
 impl Compare {
-    /// Compares them.
+    /// Compares the results.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let studies = Studies::read(&self.a, &self.b)?;
         for (side, name) in &studies.alone {

@@ -22,7 +22,7 @@ pub struct Down {
 }
 
 impl Down {
-    /// Removes them.
+    /// Removes the labs.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         interrupt::allow_longer();
         let labs = match self.all {

@@ -19,7 +19,7 @@ pub struct Inspect {
 }
 
 impl Inspect {
-    /// Shows them.
+    /// Shows the labs.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let Some(lab) = &self.lab else {
             return list(common);

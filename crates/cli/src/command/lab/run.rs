@@ -123,7 +123,7 @@ impl Run {
         }
     }
 
-    /// Runs all of it.
+    /// Runs all runs of the study.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         self.refuse_what_no_backend_has()?;
         let mut settings = self.settings.clone();

@@ -18,7 +18,7 @@ use crate::table::{Align, Table};
 pub struct Selftest {}
 
 impl Selftest {
-    /// Measures all of it.
+    /// Measures all properties of the machine.
     #[expect(clippy::unused_self, reason = "as all commands")]
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         interrupt::allow_longer();

@@ -23,7 +23,7 @@ pub struct Settling {
 /// The treatment of files that are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removals {
-    /// They are told of.
+    /// Removals are sent.
     Told,
     /// They are left where they were sent.
     Left,

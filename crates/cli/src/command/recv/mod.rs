@@ -85,7 +85,7 @@ struct Came {
 /// The state of a delivery.
 #[derive(Debug)]
 enum Taken {
-    /// It came before.
+    /// The bundle came before.
     Repeat(Receipt),
     /// It waits to be made durable, or to be written to stdout.
     New(Box<Came>),

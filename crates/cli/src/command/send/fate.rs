@@ -18,9 +18,9 @@ const NAMED_MAX: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// It was delivered.
+    /// The bundle was delivered.
     Delivered,
-    /// A node deleted it.
+    /// A node deleted the bundle.
     Deleted,
     /// No report said either before it expired.
     Unreported,

@@ -11,7 +11,7 @@ use crate::output;
 pub struct Schema {}
 
 impl Schema {
-    /// Prints it.
+    /// Prints the schema.
     #[expect(clippy::unused_self, reason = "as all commands")]
     pub fn run(&self) -> Result<Ending, Failure> {
         let schema = serde_json::to_string_pretty(&json_schema())

@@ -31,7 +31,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         if self.file == Path::new("-") {
             if io::stdout().is_terminal() {

@@ -39,7 +39,7 @@ pub enum Store {
 }
 
 impl Store {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let ending = match self {
             Self::Export(command) => command.run(common),

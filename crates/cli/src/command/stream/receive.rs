@@ -57,7 +57,7 @@ enum Taken {
     Chunk(ChunkHeader, Vec<u8>, Receipt),
     /// Something else, and why it is dropped.
     Dropped(String, Receipt),
-    /// It broke off.
+    /// The delivery broke off.
     Lost,
 }
 

@@ -80,7 +80,7 @@ impl Feed {
     }
 }
 
-/// One reading.
+/// Reads the node once.
 pub fn read(admin: &Admin) -> Result<Reading, Failure> {
     Ok(Reading::of(&Answers {
         node: admin.read("/v1/node")?,

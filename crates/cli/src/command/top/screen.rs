@@ -109,7 +109,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Of a first reading.
+    /// The screen of a first reading.
     pub fn new(reading: Reading, at: Instant) -> Self {
         let mut screen = Self {
             reading: Reading::default(),
