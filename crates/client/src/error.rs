@@ -39,7 +39,7 @@ pub enum Error {
     /// The payload to send ended early; the connection is of no more use.
     #[error("the payload ended {missing} octets before its announced length of {length}")]
     PayloadShort {
-        /// As announced.
+        /// The length as announced.
         length: u64,
         /// Octets that did not come.
         missing: u64,

@@ -33,7 +33,7 @@ pub enum Told {
     },
     /// The node ends the connection.
     Farewell {
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
     /// A bundle for the neighbour.

@@ -25,7 +25,7 @@ pub struct RelativePath(String);
 /// The rule that a path breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PathRefusal {
-    /// It has no octets.
+    /// The path has no octets.
     #[error("a path is empty")]
     Empty,
     /// It is longer than [`PATH_OCTETS_MAX`].
@@ -83,7 +83,7 @@ impl RelativePath {
         }
     }
 
-    /// As text.
+    /// The path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
