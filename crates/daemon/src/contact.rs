@@ -76,9 +76,9 @@ impl Debt {
 /// Whether this node has a session with a neighbour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contact {
-    /// It has.
+    /// The contact has begun.
     On,
-    /// It has not.
+    /// The contact is over.
     #[default]
     Over,
 }

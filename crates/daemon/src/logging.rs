@@ -13,9 +13,9 @@ pub enum LoggingError {
     /// The filter is not one.
     #[error("'{filter}' is not a log filter: {why}")]
     BadFilter {
-        /// As given.
+        /// The filter as given.
         filter: String,
-        /// Its fault.
+        /// The fault of the filter.
         why: String,
     },
     /// Something else logs already.

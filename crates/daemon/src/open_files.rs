@@ -64,9 +64,9 @@ pub fn dialled(node: &Config) -> usize {
 /// Connections of each kind, at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// Of operators.
+    /// The places of operators.
     pub operators: usize,
-    /// Of applications.
+    /// The places of applications.
     pub applications: usize,
     /// Dialled by links.
     pub links: usize,

@@ -103,7 +103,7 @@ pub enum RunError {
     Store {
         /// Its directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: OpenError,
     },
     /// The node may not take the memory that the store's index needs.
@@ -126,7 +126,7 @@ pub enum RunError {
     Recording {
         /// Its file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: std::io::Error,
     },
     /// Nothing can be measured.

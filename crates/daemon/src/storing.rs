@@ -70,7 +70,7 @@ struct Inbox {
 pub struct StoreCounts {
     /// Batches written.
     pub batches: AtomicU64,
-    /// Commands in them.
+    /// Commands in the batches.
     pub commands: AtomicU64,
     /// Nanoseconds spent writing and flushing.
     pub busy_nanos: AtomicU64,

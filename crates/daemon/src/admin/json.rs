@@ -147,7 +147,7 @@ pub struct LinkStatus {
 }
 
 impl LinkStatus {
-    /// Of a view.
+    /// The status of a link.
     #[must_use]
     pub fn of(view: LinkView, now: Now) -> Self {
         let (state, retry_in_ms) = match view.state {
@@ -261,7 +261,7 @@ impl From<ArrivalView> for ArrivalStatus {
 }
 
 impl SessionStatus {
-    /// Of a view.
+    /// The status of a session.
     #[must_use]
     pub fn of(view: SessionView, now: Now) -> Self {
         Self {

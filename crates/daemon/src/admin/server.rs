@@ -30,11 +30,11 @@ pub struct Sockets {
 /// The resources of each kind of socket.
 #[derive(Debug)]
 pub struct Routers {
-    /// Of the admin socket.
+    /// The routes of the admin socket.
     pub open: Router,
-    /// Of operators over TCP.
+    /// The routes of operators over TCP.
     pub guarded: Router,
-    /// Of applications.
+    /// The routes of applications.
     pub applications: Router,
 }
 

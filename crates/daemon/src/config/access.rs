@@ -37,9 +37,9 @@ pub(super) const READ_GROUP: Key = key(
 pub struct Access {
     /// Those who send and receive.
     pub api: Option<String>,
-    /// Those who operate.
+    /// The group of operators.
     pub admin: Option<String>,
-    /// Those who look.
+    /// The group that may only look.
     pub readers: Option<String>,
 }
 

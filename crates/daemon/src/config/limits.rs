@@ -67,7 +67,7 @@ pub(super) fn read_limits(document: &Document<'_>, entries: &Entries) -> Result<
     })
 }
 
-/// Those of sources.
+/// Reads the limits of sources.
 pub(super) fn read_source_limits(
     document: &Document<'_>,
     store: &Entries,

@@ -71,7 +71,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
 ];
 
-/// Their names.
+/// The names of the keys of LTP.
 pub(super) const LTP_KEYS: &[&str] = &[
     "engine",
     "remote_engine",

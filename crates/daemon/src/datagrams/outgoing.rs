@@ -55,7 +55,7 @@ impl Burst {
         size.filter(|_| self.datagrams > 1)
     }
 
-    /// Datagrams in it.
+    /// The number of datagrams.
     #[must_use]
     pub const fn datagrams(&self) -> usize {
         self.datagrams

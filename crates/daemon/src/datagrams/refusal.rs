@@ -13,13 +13,13 @@ pub enum Refusal {
     NoRoom,
     /// It is to be sent again.
     Interrupted,
-    /// It is too long.
+    /// The datagram is too long.
     TooLong,
     /// It is one that the system was to cut, and cannot.
     Uncut,
     /// No way leads there.
     NoWay,
-    /// It is lost.
+    /// The datagram is lost.
     Lost,
 }
 

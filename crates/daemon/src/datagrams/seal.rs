@@ -34,9 +34,9 @@ pub enum SegmentKey {
     Shared(Box<Key>),
     /// The private key of the engine here, and the public key of the peer, for RSA-SHA256.
     Pair {
-        /// It signs what leaves.
+        /// The private key, which signs outgoing segments.
         own: Box<RsaKeyPair>,
-        /// It verifies what comes.
+        /// The public key, which verifies incoming segments.
         peer: Box<ParsedPublicKey>,
     },
 }
@@ -47,7 +47,7 @@ pub enum KeyError {
     /// The file cannot be read.
     #[error("{0}")]
     Unreadable(#[from] std::io::Error),
-    /// It is not hexadecimal.
+    /// The key is not hexadecimal.
     #[error("it has something else than hexadecimal digits, and no PEM")]
     NotHexadecimal,
     /// It is too short or too long.

@@ -12,7 +12,7 @@ use super::sockets::Way;
 pub struct Advertised(Vec<(ServiceProtocol, SocketAddr)>);
 
 impl Advertised {
-    /// Those at these addresses.
+    /// The listeners at these addresses.
     #[must_use]
     pub const fn new(listeners: Vec<(ServiceProtocol, SocketAddr)>) -> Self {
         Self(listeners)

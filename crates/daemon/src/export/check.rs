@@ -20,16 +20,16 @@ pub struct Head {
     pub dtn_ms: u64,
     /// Bundles in the store then.
     pub bundles: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub octets: u64,
 }
 
 /// The end of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// Bundles in it.
+    /// The number of bundles.
     pub bundles: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub octets: u64,
     /// Bundles that left the node, or could not be read, while it was written.
     pub gone: u64,
@@ -56,7 +56,7 @@ pub enum Verdict {
 pub trait Taker {
     /// A bundle begins.
     fn begin(&mut self, bundle: StoredBundle);
-    /// Octets of it.
+    /// Octets of the bundle.
     fn octets(&mut self, octets: &[u8]);
     /// It ends; only a sound one counts.
     fn end(&mut self, verdict: Verdict);

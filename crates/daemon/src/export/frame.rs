@@ -70,13 +70,13 @@ pub fn write(out: &mut Vec<u8>, kind: Kind, octets: &[u8]) {
 /// Why octets are no export.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(io::Error),
-    /// It begins otherwise.
+    /// The file does not begin as an export.
     #[error("it is no export of a store, or one of a newer version")]
     NoExport,
-    /// It ends too early.
+    /// The file ends too early.
     #[error("it ends in the middle, at octet {0}: it was cut, or never finished")]
     Cut(u64),
     /// A checksum does not fit.

@@ -22,7 +22,7 @@ const SEQUENCES_BEHIND: u64 = 1 << 32;
 pub struct Outcome {
     /// Bundles that the store has now and had not before.
     pub imported: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub octets: u64,
     /// Bundles that it had already.
     pub known: u64,

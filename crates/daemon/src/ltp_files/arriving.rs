@@ -123,7 +123,7 @@ pub(super) struct ArrivingFile {
     pub(super) written: u64,
     /// Of those, the ones written since the file was last given to be synced.
     pub(super) unsynced: u64,
-    /// It is being synced.
+    /// Whether the file is being synced.
     pub(super) is_syncing: bool,
 }
 

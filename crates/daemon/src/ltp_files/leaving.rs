@@ -30,13 +30,13 @@ pub enum Unreadable {
     /// It is a directory, a device or the like.
     #[error("it is not a regular file")]
     NotAFile,
-    /// It has no octets.
+    /// The file has no octets.
     #[error("it is empty, and a block has at least one octet")]
     Empty,
-    /// It is too long.
+    /// The file is too long.
     #[error("it is longer than a block may be (1 TiB)")]
     TooLong,
-    /// It has become shorter.
+    /// The file has become shorter.
     #[error("it has become shorter while it was sent")]
     Cut,
 }

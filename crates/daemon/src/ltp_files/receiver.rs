@@ -48,7 +48,7 @@ pub struct Settings {
     pub reply: Option<SocketAddr>,
     /// The engines that may send; all, when it is empty.
     pub from: Vec<u64>,
-    /// The way from them.
+    /// The way from the senders.
     pub way: Way,
     /// The directory for files.
     pub directory: PathBuf,
@@ -131,7 +131,7 @@ pub enum End {
     Count,
     /// Nothing came for too long.
     Silence,
-    /// It was to end.
+    /// The receiver was told to end.
     Stopped,
 }
 
@@ -238,7 +238,7 @@ impl Reception<'_> {
         }
     }
 
-    /// Whether it is over.
+    /// The end of the receiver, once it is over.
     fn look(&mut self, now: Now) -> Option<End> {
         let now = now.monotonic;
         if now.since(self.looked) >= LOOK {

@@ -60,7 +60,7 @@ pub struct About {
     pub number: usize,
     /// The number of its session; `None` when none was begun.
     pub session: Option<u64>,
-    /// Octets of it.
+    /// Octets of the file.
     pub octets: u64,
     /// Time since it was begun.
     pub time: Duration,
@@ -73,14 +73,14 @@ pub enum Fate {
     Acknowledged,
     /// It left. A part of it is green: nobody says that it arrived.
     Sent,
-    /// It failed.
+    /// The file failed.
     Failed(Why),
 }
 
 /// The reason for which a file failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Why {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{0}")]
     Unreadable(#[from] Unreadable),
     /// Checkpoints were not answered, or too much was lost.

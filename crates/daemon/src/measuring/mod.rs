@@ -55,7 +55,7 @@ pub struct Reports {
     pub source: EndpointId,
     /// The collector's endpoint.
     pub destination: EndpointId,
-    /// Their lifetime.
+    /// The lifetime of reports.
     pub lifetime: Duration,
 }
 

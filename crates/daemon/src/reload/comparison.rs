@@ -37,7 +37,7 @@ pub struct Difference {
 pub struct Summary {
     /// New ones.
     pub added: Vec<Difference>,
-    /// Those that go.
+    /// Parts of the configuration that go.
     pub removed: Vec<Difference>,
     /// Those that stay and have other settings.
     pub changed: Vec<Difference>,

@@ -77,7 +77,7 @@ pub enum Edit {
 /// Whether an edit changed the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It did.
+    /// The edit changed the text.
     Changed,
     /// The text says so already.
     None,

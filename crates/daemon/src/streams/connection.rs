@@ -57,7 +57,7 @@ enum Stop {
 pub enum Side {
     /// It was dialled by this name or address.
     Dialled(ServerName<'static>),
-    /// It came by itself.
+    /// The neighbour's connection, accepted here.
     Accepted,
 }
 

@@ -165,7 +165,7 @@ fn bind<T>(
 /// Whether an IPv6 wildcard listens for IPv4 too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// It does.
+    /// The socket takes both families.
     Dual,
     /// It leaves IPv4 to another listener.
     Own,

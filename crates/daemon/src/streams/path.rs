@@ -36,7 +36,7 @@ pub const PROBE_INTERVAL_MS: u32 = 1_000;
 /// Between which addresses a connection runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// This machine's.
+    /// The address of this machine.
     pub own: SocketAddr,
     /// The peer's.
     pub peer: SocketAddr,

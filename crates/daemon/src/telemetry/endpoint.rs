@@ -20,7 +20,7 @@ pub enum EndpointError {
     /// It begins with another scheme than `http`.
     #[error("it does not begin with 'http://'")]
     Scheme,
-    /// It asks for TLS.
+    /// The endpoint asks for TLS.
     #[error("a node speaks to its collector with no TLS")]
     Secure,
     /// It has no host, or one with characters that no host has.

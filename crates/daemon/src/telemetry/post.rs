@@ -31,7 +31,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// Why, for people.
+    /// The reason, for people.
     pub(super) fn why(&self) -> &str {
         match self {
             Self::Later(why, _) | Self::Never(why) => why,

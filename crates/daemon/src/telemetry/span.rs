@@ -43,7 +43,7 @@ pub struct Span {
 pub enum Parent {
     /// At this node.
     Here(SpanId),
-    /// At another one.
+    /// A span of another node.
     Elsewhere(SpanId),
 }
 

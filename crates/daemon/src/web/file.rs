@@ -40,7 +40,7 @@ impl File {
         }
     }
 
-    /// One with this content.
+    /// A file with this content.
     pub fn new(kind: Kind, content: impl Into<Bytes>) -> Self {
         let content = content.into();
         Self { kind, content }

@@ -64,7 +64,7 @@ pub(super) struct Outward {
     pub(super) peer: PeerId,
     pub(super) transfer: TransferId,
     pub(super) session: u64,
-    /// Octets given to it.
+    /// Octets given to the session.
     pub(super) supplied: u64,
     /// The ends that it was told of.
     pub(super) ends: Ends,

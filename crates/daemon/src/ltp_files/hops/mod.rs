@@ -121,13 +121,13 @@ pub struct About {
 /// Something that happened to a block.
 #[derive(Debug)]
 pub enum What {
-    /// It begins to come.
+    /// The block begins to come.
     Coming,
     /// It is whole and durable here.
     Stored,
     /// It was found after a restart.
     Resumed,
-    /// It begins to leave.
+    /// The block begins to leave.
     Leaving,
     /// The next hop has it; where a part is green: it has left.
     Passed,
@@ -152,7 +152,7 @@ pub enum What {
 pub struct Outcome {
     /// Its place among the files.
     pub number: usize,
-    /// Octets of it.
+    /// Octets of the block.
     pub octets: u64,
     /// The session with the next hop.
     pub session: Option<u64>,
@@ -194,6 +194,6 @@ pub enum End {
     Failed,
     /// Nothing came for too long.
     Silence,
-    /// It was to end.
+    /// The relay was told to end.
     Stopped,
 }
