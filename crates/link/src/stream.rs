@@ -111,7 +111,7 @@ pub enum LinkCommand {
     Refuse {
         /// The transfer.
         transfer: TransferId,
-        /// Why.
+        /// The reason.
         reason: RefuseReason,
     },
     /// The TLS handshake that `StartTls` asked for succeeded with these verified identities.
@@ -123,7 +123,7 @@ pub enum LinkCommand {
     Insecure,
     /// End the session in order: finish transfers in progress, start none (RFC 9174 6.1).
     Terminate {
-        /// Why.
+        /// The reason.
         reason: TerminateReason,
     },
     /// The stream has ended or failed; no octets will come or go.

@@ -36,7 +36,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 5] = [
         Self::Ipnd4,
         Self::Ipnd2,
@@ -54,7 +54,7 @@ impl Format {
         Self::Cbor.name(),
     ];
 
-    /// Its name in files.
+    /// The format's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ pub enum ServiceProtocol {
 }
 
 impl ServiceProtocol {
-    /// Its name, for people.
+    /// The protocol's name, for people.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

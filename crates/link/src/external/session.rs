@@ -92,7 +92,7 @@ pub struct Session {
     answers: BytesMut,
     events: Events,
     heads: SmallBuffer,
-    /// When something moved last.
+    /// The time at which something last moved.
     moved: Instant,
 }
 

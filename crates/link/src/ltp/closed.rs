@@ -37,7 +37,7 @@ pub(super) struct Over {
 pub(super) enum Lateness {
     /// It is of none of them.
     No,
-    /// It is late.
+    /// The segment is late.
     Late,
     /// It is of another block: the number was used again.
     Reused,

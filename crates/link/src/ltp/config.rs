@@ -26,7 +26,7 @@ pub const MAX_BLOCK_OCTETS: u64 = 1 << 40;
 /// The part of a block that is sent again until it is there (RFC 5326 2: red part).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Red {
-    /// All of it.
+    /// The whole block.
     #[default]
     All,
     /// Nothing of it: the block is green.

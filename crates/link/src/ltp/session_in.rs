@@ -30,7 +30,7 @@ pub(super) struct SessionIn {
 pub(super) enum Expiry {
     /// Not yet.
     No,
-    /// It is cancelled.
+    /// The session is cancelled.
     Cancel(Reason),
     /// It is over, without a word.
     Over,

@@ -81,7 +81,7 @@ pub(super) struct SessionOut {
 pub(super) enum Unwanted {
     /// It breaks a rule: it is not acknowledged either.
     Fault(Fault),
-    /// It came before.
+    /// The report came before.
     Redundant,
     /// The receiver has lost the session, and with it the octets that it claimed.
     Reneged,

@@ -137,7 +137,7 @@ impl Awaited {
         self.is_queued = false;
     }
 
-    /// It left.
+    /// A segment left.
     pub(super) fn has_left(&mut self, now: Instant, distance: &Distance, backlog: Duration) {
         self.left = Some(now);
         if !self.is_queued {

@@ -291,7 +291,7 @@ impl Envelope {
 /// The extensions of a segment: those of RFC 5327, and those for several hops.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around<'a> {
-    /// Those of all sessions.
+    /// The fields that segments of all sessions share.
     pub(super) envelope: &'a Envelope,
     /// The values of its cookies, behind the other header extensions.
     pub(super) cookies: [Option<&'a [u8]>; 2],

@@ -38,7 +38,7 @@ pub enum Part {
     Data {
         /// The octets.
         octets: Bytes,
-        /// These are the first.
+        /// Whether these octets are the first of the transfer.
         begins: bool,
     },
     /// So many octets that no session reads.

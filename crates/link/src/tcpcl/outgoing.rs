@@ -273,7 +273,7 @@ impl<T> Outgoing<T> {
         self.fail_each(None, events, |_| true);
     }
 
-    /// These transfers have failed.
+    /// Fails these transfers.
     pub(crate) fn fail_each(
         &mut self,
         reason: Option<RefuseReason>,

@@ -35,9 +35,9 @@ pub(super) enum Stage {
     Idle,
     /// Transfers are under way.
     Live,
-    /// It is ending.
+    /// The session is ending.
     Ending,
-    /// It is over.
+    /// The session is over.
     Over,
 }
 

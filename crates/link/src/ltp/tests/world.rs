@@ -65,7 +65,7 @@ pub(super) fn flatten(batch: &Batch) -> Vec<Vec<u8>> {
 /// The behaviour of the channel and of the nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conditions {
-    /// Of a thousand datagrams.
+    /// Lost datagrams of a thousand.
     pub(super) lost: u64,
     pub(super) doubled: u64,
     /// Microseconds on the way.
