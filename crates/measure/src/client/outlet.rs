@@ -63,7 +63,7 @@ impl std::fmt::Debug for Transport {
 /// The priority of a row if room is scarce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worth {
-    /// One of many.
+    /// A sample, one of many.
     Sample,
     /// Others cannot be understood without it: a schema, metadata, the account.
     Word,

@@ -26,7 +26,7 @@ impl Retry {
         Instant::now() >= self.due
     }
 
-    /// It failed.
+    /// Notes a failed attempt.
     pub fn failed(&mut self) {
         self.due = Instant::now() + self.wait;
         self.wait = (self.wait * 2).min(WAIT_MAX);
@@ -37,7 +37,7 @@ impl Retry {
         self.wait = WAIT_MIN;
     }
 
-    /// It waits no longer.
+    /// Ends the wait.
     pub fn hasten(&mut self) {
         self.due = Instant::now();
     }

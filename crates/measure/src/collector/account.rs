@@ -94,7 +94,7 @@ pub enum Arrival {
     First,
     /// Others of its run were there, it was not.
     New,
-    /// It was there.
+    /// The row was there.
     Again,
 }
 
@@ -233,7 +233,7 @@ impl Account {
         self.numbers.changes(is_of)
     }
 
-    /// It knows now.
+    /// The database knows the present numbers.
     pub fn told(&mut self, is_of: impl Fn(&str) -> bool) {
         for change in self.numbers.changes(&is_of) {
             let known = self.missing.entry(change.name()).or_default();
@@ -249,7 +249,7 @@ impl Account {
         }
     }
 
-    /// All of it.
+    /// The report on all streams.
     pub fn report(mut self) -> Report {
         self.told(|_| true);
         for (name, missing) in self.missing {

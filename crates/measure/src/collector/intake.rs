@@ -92,7 +92,7 @@ impl Pledge {
 /// Why octets are no parcel.
 #[derive(Debug, thiserror::Error)]
 pub enum IntakeError {
-    /// They are no session.
+    /// The octets are no session.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// They end within a header.

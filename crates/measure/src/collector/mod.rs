@@ -96,7 +96,7 @@ pub enum Notice {
         /// The words of the database.
         reason: String,
     },
-    /// It takes rows again.
+    /// The database takes rows again.
     Back,
     /// It does not take a stream, or rows of it; they are counted as refused.
     Unstored {

@@ -104,7 +104,7 @@ impl Difference {
         }
     }
 
-    /// This and the other.
+    /// The sum of both.
     pub const fn and(self, other: Self) -> Self {
         Self {
             gaps: self.gaps.saturating_add(other.gaps),
@@ -268,7 +268,7 @@ impl Numbers {
         })
     }
 
-    /// It knows now.
+    /// The database knows the present numbers.
     pub fn told(&mut self, is_of: impl Fn(&str) -> bool) {
         let runs = self.runs.iter_mut().filter(|(run, _)| is_of(&run.domain));
         for series in runs.flat_map(|(_, run)| run.streams.values_mut()) {

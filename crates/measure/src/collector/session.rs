@@ -49,7 +49,7 @@ pub enum Said {
     Came(Batch, f64, Held),
     /// A whole parcel came.
     Parcel(Arrived),
-    /// It has ended.
+    /// The session has ended.
     Ended,
 }
 

@@ -268,7 +268,7 @@ pub(super) fn build(octets: &[u8], body_octets: usize) -> Build {
 enum Stop {
     /// The next octets are not here yet.
     Cut,
-    /// It is no body.
+    /// The octets are no body.
     Wrong,
 }
 

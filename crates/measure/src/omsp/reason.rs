@@ -58,12 +58,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// One more.
+    /// Counts a fault.
     pub fn add(&mut self, index: Option<u8>, reason: Reason) {
         *self.counts.entry((index, reason)).or_default() += 1;
     }
 
-    /// All of them.
+    /// All counts.
     pub fn iter(&self) -> impl Iterator<Item = (Option<u8>, Reason, u64)> + '_ {
         self.counts
             .iter()
