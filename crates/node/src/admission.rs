@@ -36,7 +36,7 @@ enum Copy {
 
 /// The fate of an incoming bundle.
 pub(crate) enum Admission {
-    /// It is taken.
+    /// The bundle is taken.
     New(BundleKey),
     /// This node has it or had it: the sender may forget it.
     Known,

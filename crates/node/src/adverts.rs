@@ -48,7 +48,7 @@ pub(crate) struct Adverts {
     peers: BTreeMap<NodeId, Exchange>,
 }
 
-/// Those of one neighbour.
+/// The adverts of one neighbour.
 #[derive(Debug, Default)]
 struct Exchange {
     /// By the name under which they go.
@@ -57,7 +57,7 @@ struct Exchange {
     read: Option<(Instant, u8)>,
 }
 
-/// Those of one name.
+/// The adverts of one name.
 #[derive(Clone, Copy, Debug, Default)]
 struct Subject {
     sent: Option<Instant>,

@@ -87,7 +87,7 @@ pub struct LiveSettings {
 }
 
 impl Changes {
-    /// Whether nothing differs.
+    /// Whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

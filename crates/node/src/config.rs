@@ -218,7 +218,7 @@ pub enum PayloadChecksum {
 /// When TLS protects a session (RFC 9174 4.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tls {
-    /// No session without it.
+    /// No session without TLS.
     Required,
     /// If the peer can.
     Preferred,
@@ -364,7 +364,7 @@ impl BundleVersions {
         }
     }
 
-    /// Their numbers.
+    /// The numbers of the versions.
     pub fn numbers(self) -> impl Iterator<Item = u8> {
         let versions = Version::ALL.into_iter();
         versions

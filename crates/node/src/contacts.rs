@@ -63,9 +63,9 @@ pub enum ContactError {
 /// The state of a contact at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has ended.
+    /// The contact has ended.
     Over,
-    /// It is on.
+    /// The contact is on.
     Now,
     /// It is the next one of its direction.
     Next,

@@ -117,7 +117,7 @@ pub enum Event {
     Store(StoreEvent),
     /// Octets that were asked for by `Action::Read`; `None` when the disk failed.
     Read {
-        /// As asked.
+        /// The ticket of the action.
         ticket: Ticket,
         /// The octets of all extents in order.
         octets: Option<Bytes>,
@@ -179,7 +179,7 @@ pub enum Event {
     DialFailed {
         /// The link.
         link: LinkId,
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
     /// Addresses or routes of the machine changed: waiting links dial at once.
@@ -307,7 +307,7 @@ pub enum Action {
     },
     /// Answer to an operator.
     Answer {
-        /// As asked.
+        /// The ticket of the operator's command.
         ticket: Ticket,
         /// Done, or why not.
         outcome: Result<(), OperatorRefusal>,
@@ -408,7 +408,7 @@ pub enum OperatorRefusal {
 /// Of which occurrences a driver wants to be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Telling {
-    /// Of all.
+    /// All occurrences.
     #[default]
     Everything,
     /// Not of what happens to every bundle: received, created, forwarded, delivered. Counters count that.
@@ -450,7 +450,7 @@ pub enum Occurrence {
         stream: StreamId,
         /// The link that dialled it, if one did.
         link: Option<LinkId>,
-        /// Why.
+        /// The reason.
         reason: DownReason,
     },
     /// A bundle was received from a neighbour and is durable.
@@ -541,7 +541,7 @@ pub enum Occurrence {
     ReportSuppressed,
     /// The store refused octets.
     StoreRefused {
-        /// Why.
+        /// The reason.
         refusal: StoreRefusal,
     },
     /// A stored bundle is corrupt on disk and in quarantine.
@@ -558,7 +558,7 @@ pub enum Occurrence {
     ClientClosed {
         /// The stream.
         stream: StreamId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The disk, or the memory for bundles, has room for less than the quota, for notably more or less than told before, or for all of it again.
@@ -601,7 +601,7 @@ pub enum Occurrence {
         stream: StreamId,
         /// The name that it gave; empty if none.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A beacon told of a neighbour, and a link to it has been made.

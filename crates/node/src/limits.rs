@@ -31,7 +31,7 @@ struct Debt {
 }
 
 impl Debt {
-    /// The rest of it.
+    /// The debt that is left at a later time.
     fn after(self, now: Instant) -> Self {
         let passed = u64::try_from((now - self.at).as_nanos()).unwrap_or(u64::MAX);
         Self {

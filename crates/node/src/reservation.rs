@@ -38,7 +38,7 @@ const CREDIT_BUNDLES: u64 = 64;
 /// The origin of a bundle that wants room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comes<'a> {
-    /// It is made here.
+    /// The bundle is made here.
     FromHere,
     /// It is made here for the router of a neighbour that is there, and is soon gone.
     ForRouter,

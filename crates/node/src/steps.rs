@@ -58,7 +58,7 @@ pub enum Step {
     Unsent {
         /// The neighbour.
         to: NodeId,
-        /// As with [`Step::Sent`].
+        /// The part as with [`Step::Sent`].
         part: Option<FragmentRange>,
         /// The time at which the transfer began.
         begun: Instant,

@@ -233,7 +233,7 @@ pub struct ProgramView {
     pub name: String,
     /// Patterns of the destinations that it decides about.
     pub patterns: Vec<String>,
-    /// Whether it is there.
+    /// Whether the program is there.
     pub is_there: bool,
     /// Times that it came.
     pub sessions: u64,

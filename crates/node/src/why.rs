@@ -127,7 +127,7 @@ pub struct Way {
 /// Why a bundle may not go to a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bar {
-    /// It came from there.
+    /// The bundle came from there.
     CameFromThere,
     /// It must not be fragmented, and is larger than what the neighbour takes in one transfer.
     TooLarge {

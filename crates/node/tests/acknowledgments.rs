@@ -39,9 +39,9 @@ const LIFETIME_MS: u64 = 2 * YEAR_MS;
 enum Certificate {
     /// There is no TLS.
     Missing,
-    /// It names no node.
+    /// The certificate names no node.
     Nameless,
-    /// It names the neighbour.
+    /// The certificate names the neighbour.
     Own,
 }
 

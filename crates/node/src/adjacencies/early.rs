@@ -55,9 +55,9 @@ impl Run {
 /// Octets that came early.
 #[derive(Debug)]
 pub(super) enum Early {
-    /// It is here.
+    /// The octets are in memory.
     Piece(Bytes),
-    /// The store has it.
+    /// The octets are in the store.
     Run(Run),
 }
 

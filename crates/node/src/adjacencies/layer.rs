@@ -19,7 +19,7 @@ use crate::adjacencies::tunnel::Tunnel;
 use crate::config::{OnSent, Protocol};
 use crate::view::DatagramCounts;
 
-/// One of them.
+/// The machine of a convergence layer.
 pub(crate) enum Layer {
     Stream(Box<Session>),
     OneWay(Box<OneWay>),

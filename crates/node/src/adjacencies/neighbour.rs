@@ -152,7 +152,7 @@ pub(crate) struct RefusedSize {
 }
 
 impl Trial {
-    /// One bundle, any.
+    /// One bundle, of any source.
     pub(crate) const ONE: Self = Self {
         bundles: 1,
         refused: None,

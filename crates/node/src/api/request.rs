@@ -224,7 +224,7 @@ fn response(created: &Created<'_>) -> AapResponse {
 /// A request on its way to its answer.
 #[derive(Debug)]
 enum Slot {
-    /// The node has it.
+    /// The node has the request.
     Waiting {
         /// As the client spelt it.
         destination: Arc<str>,

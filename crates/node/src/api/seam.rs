@@ -21,7 +21,7 @@ pub enum DeliveryFailureAction {
     /// Keep them until somebody takes them or they expire.
     #[default]
     Defer,
-    /// Drop them.
+    /// Drop the bundles.
     Abandon,
 }
 
@@ -41,9 +41,9 @@ pub struct Configure {
 /// Whether a connection takes deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subscribes {
-    /// It takes deliveries.
+    /// The application takes deliveries.
     Yes,
-    /// It sends only.
+    /// The application only sends.
     No,
 }
 
@@ -123,7 +123,7 @@ pub enum ClientEvent {
         request: RequestId,
         /// The next octets.
         octets: Bytes,
-        /// These are the last.
+        /// Whether these octets are the last.
         end: bool,
     },
     /// The application has confirmed a delivery.

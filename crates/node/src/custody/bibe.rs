@@ -42,7 +42,7 @@ const HEAD_OCTETS: usize = 16;
 pub struct BibePeer {
     /// The record type codes that it reads.
     pub types: BibeTypes,
-    /// Its codes of dispositions.
+    /// The peer's codes of dispositions.
     pub numbering: Numbering,
     /// The time that a bundle takes to it.
     pub latency: Duration,

@@ -14,7 +14,7 @@ pub struct IdRuns {
 }
 
 impl IdRuns {
-    /// A set of one.
+    /// A set of one ID.
     pub(super) fn of(id: u64) -> Self {
         Self {
             runs: [(id, id)].into(),

@@ -18,9 +18,9 @@ pub struct DiscoverConfig {
     pub link: LinkConfig,
     /// Patterns of the node IDs that may be found; empty for all.
     pub accept: Vec<String>,
-    /// Whether beacons are sent.
+    /// Whether the node sends beacons.
     pub announce: Enabled,
-    /// Whether beacons are heard.
+    /// Whether the node hears beacons.
     pub listen: Enabled,
     /// Whether the announcement of DTN2, which has no version, is heard too.
     pub dtn2: Enabled,

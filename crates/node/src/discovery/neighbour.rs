@@ -118,7 +118,7 @@ pub(crate) struct Neighbour {
     pub(crate) current: Option<Reach>,
     /// Its link, once it has one.
     pub(crate) link: Option<LinkId>,
-    /// Not dialled before that.
+    /// The time before which the neighbour is not dialled.
     pub(crate) dial_at: Instant,
     /// When it wants to be looked at.
     pub(crate) look_at: Instant,
@@ -128,7 +128,7 @@ pub(crate) struct Neighbour {
     pub(crate) since: Instant,
     /// When its last beacon came.
     pub(crate) last: Instant,
-    /// The format of that.
+    /// The format of the beacon.
     pub(crate) format: Format,
     /// The time between its beacons, as it says, or as this node's.
     pub(crate) period: Duration,

@@ -22,7 +22,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 8] = [
         Self::Malformed,
         Self::Own,
@@ -34,7 +34,7 @@ impl Refused {
         Self::TooFast,
     ];
 
-    /// Its name in metrics.
+    /// The value's name in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -15,7 +15,7 @@ pub(crate) struct Connections {
     streams: BTreeMap<StreamId, Connection>,
 }
 
-/// One of them.
+/// A connection of a program.
 pub(crate) struct Connection {
     pub(crate) reader: FrameReader,
     pub(crate) part: Part,

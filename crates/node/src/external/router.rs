@@ -33,7 +33,7 @@ pub(crate) struct External {
     pub(super) policy: ExternalPolicy,
     /// The connection of the program, while it is there.
     pub(super) session: Option<StreamId>,
-    /// Octets for it.
+    /// Octets for the program.
     pub(super) out: Vec<u8>,
     /// Why the connection is to end.
     pub(super) fault: Option<String>,
@@ -94,11 +94,11 @@ pub(crate) enum Wish {
 pub(super) enum Standing {
     /// There is no decision.
     Undecided,
-    /// It waits.
+    /// The bundle waits.
     Held,
-    /// It goes to these.
+    /// The bundle goes to these nodes.
     Forward(Mode, Vec<NodeId>),
-    /// It goes by routes.
+    /// The bundle goes by routes.
     Left,
 }
 

@@ -298,7 +298,7 @@ pub struct Question {
 /// The outcome of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The neighbour has it.
+    /// The neighbour has the bundle.
     Given,
     /// It has not; it is tried again.
     Returned,
@@ -309,7 +309,7 @@ pub enum Outcome {
 /// A message to a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told<'a> {
-    /// It is welcome.
+    /// The program is welcome.
     Welcome {
         /// The version that is spoken.
         version: u64,
@@ -324,7 +324,7 @@ pub enum Told<'a> {
     },
     /// A neighbour is there, or gone.
     Neighbour {
-        /// Its ID.
+        /// The neighbour's ID.
         peer: &'a NodeId,
         /// Whether there is a session.
         is_up: bool,
@@ -358,7 +358,7 @@ pub enum Told<'a> {
     },
     /// The node ends the connection.
     Bye {
-        /// Why, for people.
+        /// The reason, for people.
         reason: &'a str,
     },
 }

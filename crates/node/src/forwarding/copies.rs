@@ -40,7 +40,7 @@ pub(super) struct Left {
     pub(super) is_back: bool,
 }
 
-/// One of them.
+/// The spread of a bundle's copies.
 pub(super) struct Spread {
     router: RouterId,
     /// Sessions that have it on their way.
@@ -133,7 +133,7 @@ struct Carrier {
 /// The end of a copy's transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyEnd {
-    /// The neighbour has it.
+    /// The neighbour has the copy.
     Given,
     /// It has not, and is given none before so long.
     Returned(Duration),

@@ -18,7 +18,7 @@ const SHARE: u64 = 7;
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     octets: u64,
-    /// Those of applications' requests.
+    /// Octets of applications' requests.
     of_clients: u64,
     /// Those of each stream that has given any.
     shares: BTreeMap<StreamId, u64>,

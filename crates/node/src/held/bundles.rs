@@ -117,7 +117,7 @@ impl Digest {
         u64::from(self.0.wrapping_mul(ODD)) << 32 | u64::from(self.0)
     }
 
-    /// All of it.
+    /// All bits of the digest.
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }

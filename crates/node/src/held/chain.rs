@@ -72,11 +72,11 @@ impl Kind for Waiting {
 /// A bundle's relation to the chains of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It is in none.
+    /// The bundle is in no chain.
     Out,
-    /// It stands beside one.
+    /// The bundle stands beside a chain.
     Beside,
-    /// It is in one.
+    /// The bundle is in a chain.
     In,
 }
 

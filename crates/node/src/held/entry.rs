@@ -27,7 +27,7 @@ pub(crate) struct Fragment {
 /// Why a bundle was removed, when a copy that comes later must be known for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
-    /// An application has it.
+    /// An application has the bundle.
     Delivered,
     /// The next hop has it.
     Forwarded,
@@ -70,7 +70,7 @@ pub(crate) struct NewEntry {
 /// The time since a bundle was received.
 #[derive(Clone, Debug)]
 pub(crate) enum HeldTime {
-    /// It comes in now.
+    /// The bundle comes in now.
     Arriving(Received),
     /// An earlier run of this node stored it so many milliseconds before `now`, as far as the wall clock tells.
     Recovered {
@@ -428,7 +428,7 @@ impl Entry {
         }
     }
 
-    /// Its octets lie there.
+    /// Sets the places of the bundle's octets.
     pub(crate) fn set_extents(&mut self, extents: Extents) {
         self.marks |= HAS_PLACE;
         let octets = self.octets();

@@ -80,7 +80,7 @@ impl Remembered {
 /// The knowledge of a bundle that comes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recollection {
-    /// An application has it.
+    /// An application has the bundle.
     Delivered,
     /// It left, after it had come back so often and with this hop count.
     Left { returns: u8, hops: Option<u8> },

@@ -105,7 +105,7 @@ pub(crate) enum Trigger {
     Left,
     /// It has rested, or the event that it rested for has come; or a session over another link.
     Woken,
-    /// Its octets are damaged.
+    /// Octets of the bundle are damaged.
     Damaged,
     /// Nothing retains it any more.
     Deleted,

@@ -31,7 +31,7 @@ pub(super) struct Came {
     pub(super) octets: u64,
     /// When its first octets came.
     pub(super) began: Instant,
-    /// When it was durable.
+    /// The time at which the bundle was durable.
     pub(super) at: Instant,
     /// From its creation, where clocks tell.
     pub(super) delay_ms: Option<i64>,

@@ -11,7 +11,7 @@ const RANGES_MAX: usize = 128;
 pub(super) enum Novelty {
     /// It has not come before.
     New,
-    /// It has come before.
+    /// The number has come before.
     Repeated,
     /// It lies in a gap that is no longer kept.
     Uncertain,

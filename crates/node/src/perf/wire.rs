@@ -85,7 +85,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// One more.
+    /// Adds a delay.
     pub fn add(&mut self, delay_ms: i64) {
         let first = self.count == 0;
         self.min_ms = if first {

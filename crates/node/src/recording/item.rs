@@ -39,7 +39,7 @@ pub enum ItemError {
     /// A choice that this program does not know.
     #[error("{of} has no choice {code}")]
     Choice {
-        /// Of what.
+        /// The kind of the item.
         of: &'static str,
         /// The code that was found.
         code: u64,

@@ -128,7 +128,7 @@ pub(crate) struct Acknowledgments {
     peers: BTreeMap<NodeId, Peer>,
     /// Neighbours that are to be told now.
     ready: BTreeSet<NodeId>,
-    /// When others are.
+    /// The time at which the next are due.
     due: Option<Instant>,
 }
 

@@ -89,7 +89,7 @@ impl Peer {
         }
     }
 
-    /// It has these bundles.
+    /// The neighbour has these bundles.
     fn learn(&mut self, known: &[u64]) {
         for &number in known {
             self.finish(number);

@@ -60,7 +60,7 @@ type Costs = BTreeMap<NodeId, u64>;
 /// The scheme.
 #[derive(Default)]
 pub(super) struct MaxProp {
-    /// Those of this node.
+    /// The likelihoods of this node.
     own: Likelihoods,
     /// Those of others, and when they were so. None for times before this node began.
     others: BTreeMap<NodeId, (Option<Instant>, Likelihoods)>,
@@ -143,7 +143,7 @@ impl MaxProp {
         costs
     }
 
-    /// Those from here.
+    /// Finds the paths from this node.
     fn find_paths(&mut self) {
         self.costs = self.paths(&self.own);
     }

@@ -99,7 +99,7 @@ pub(crate) enum BundleChange<'a> {
     Held(Facts<'a>),
     /// A session with this node has a copy on its way.
     Taken(&'a NodeId),
-    /// This node has it.
+    /// This node has the bundle.
     Given(&'a NodeId),
     /// This node has not got the copy that was on its way, and gets none before this time.
     Returned(&'a NodeId, Instant),
@@ -112,7 +112,7 @@ pub(crate) enum BundleChange<'a> {
 /// Whether a bundle may go to a neighbour, as far as that is not the router's to decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passage {
-    /// It may.
+    /// The bundle may go.
     Open,
     /// Not now: it is being compared with its checksums, or the neighbour has no room for bundles of its size.
     Later,
@@ -313,7 +313,7 @@ impl Routers {
         &self.externals
     }
 
-    /// Their positions.
+    /// The positions of external routers.
     pub(crate) fn external_ids(&self) -> impl Iterator<Item = RouterId> + use<> {
         let kinds = self.routers.len();
         (kinds..kinds + self.externals.len())
@@ -449,7 +449,7 @@ impl Routers {
         })
     }
 
-    /// All of them.
+    /// All routers.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (RouterId, &mut dyn Router)> {
         let kinds = self.routers.iter_mut().map(|(_, router)| kind(router));
         let externals = self.externals.iter_mut().map(program);

@@ -41,7 +41,7 @@ pub(super) trait Scheme: Send {
         None
     }
 
-    /// Whether that says anything.
+    /// Whether the scheme has a table.
     fn has_table(&self) -> bool;
 
     /// The part of an advert that is the scheme's: 32 KiB at most.

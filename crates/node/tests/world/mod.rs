@@ -63,7 +63,7 @@ pub struct Machine {
     reads: Vec<(Ticket, Extents)>,
     /// The disk finishes no sync.
     pub stalled: bool,
-    /// Its sockets take nothing.
+    /// The machine's sockets take nothing.
     pub stuffed: bool,
 }
 
