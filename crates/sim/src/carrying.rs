@@ -418,7 +418,7 @@ impl World {
         }
     }
 
-    /// One end is gone.
+    /// One end of the connection is gone.
     pub(crate) fn vanish(&mut self, key: ConnectionKey, side: Side) {
         let now = self.now;
         let Some(connection) = self.connection_mut(key) else {

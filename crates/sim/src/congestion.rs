@@ -53,7 +53,7 @@ pub enum Control {
 }
 
 impl Control {
-    /// Each of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Bbr, Self::Reno, Self::Cubic];
 
     /// Its name in kernels.
@@ -81,7 +81,7 @@ pub(crate) struct Unanswered {
     pub(crate) left: Instant,
     /// When their sender hears that they have arrived, or that some have not.
     pub(crate) answered: Instant,
-    /// Their number.
+    /// The number of the octets.
     pub(crate) octets: u64,
     /// Some of them were lost.
     pub(crate) is_lost: bool,

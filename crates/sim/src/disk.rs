@@ -37,7 +37,7 @@ const ROT_TRIALS: u32 = 16;
 pub struct Hand(Arc<AtomicU64>);
 
 impl Hand {
-    /// It is now.
+    /// Sets the time.
     pub fn set(&self, now: Instant) {
         self.0.store(now.as_nanos(), Ordering::Relaxed);
     }

@@ -5,7 +5,7 @@ use super::run::Run;
 /// The bundles that a node holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeGlance {
-    /// It runs.
+    /// Whether the node runs.
     pub is_up: bool,
     /// Bundles in its store; 0 while it is down.
     pub bundles: u64,

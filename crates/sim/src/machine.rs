@@ -82,7 +82,7 @@ pub struct Failing {
 }
 
 impl Failing {
-    /// As a scenario says.
+    /// The failures that a scenario has.
     #[must_use]
     pub fn new(faults: &scenario::Faults, entropy: Entropy) -> Self {
         Self {

@@ -130,7 +130,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Whether all are taken.
+    /// Whether all octets are taken.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.left == 0

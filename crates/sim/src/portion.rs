@@ -8,7 +8,7 @@ use crate::sparse::Sparse;
 /// Octets that are written, carried and read together.
 #[derive(Clone, Debug)]
 pub enum Portion {
-    /// All of them.
+    /// The octets themselves.
     Octets(Bytes),
     /// With their zeros as numbers.
     Sparse(Sparse),

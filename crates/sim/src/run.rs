@@ -80,7 +80,7 @@ pub struct Outcome {
     pub counts: Counts,
     /// The number of violations; the run ended with them.
     pub violations: u64,
-    /// The first of them.
+    /// The first findings.
     pub findings: Vec<Finding>,
     /// Its course, at even intervals.
     pub samples: Vec<Sample>,
@@ -101,7 +101,7 @@ pub struct Outcome {
 pub struct Finding {
     /// The oracle that says so.
     pub oracle: &'static str,
-    /// When it was seen.
+    /// The time at which it was seen.
     pub at: Duration,
     /// The violation, as a sentence.
     pub sentence: String,
@@ -172,7 +172,7 @@ pub struct LinkUse {
     pub open: Duration,
     /// Octets that it could have carried in one direction in that time.
     pub capacity: u64,
-    /// Whether it loses packets.
+    /// Whether the link loses packets.
     pub is_lossy: bool,
 }
 

@@ -15,7 +15,7 @@ const RECENT_MAX: usize = 4096;
 pub enum What {
     /// It started; the amount is how many bundles it found.
     Started,
-    /// Its process was killed.
+    /// The node's process was killed.
     Killed,
     /// Its power failed.
     PowerFailed,
@@ -45,7 +45,7 @@ pub enum What {
     Path,
     /// An octet of its disk rots; the amount is where.
     Rotted,
-    /// Its disk is full.
+    /// The machine's disk is full.
     Full,
     /// Its disk is not full any more.
     Emptied,
@@ -118,7 +118,7 @@ impl What {
 /// One thing that happened to one node.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// When.
+    /// The time.
     pub at: Instant,
     /// To whom.
     pub machine: MachineIndex,

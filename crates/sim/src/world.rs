@@ -91,7 +91,7 @@ pub struct World {
     pub(crate) custodies: Custodies,
     pub(crate) trace: Trace,
     pub(crate) capture: Option<Box<Capture>>,
-    /// The first of them.
+    /// The first violations.
     pub(crate) violations: Vec<Violation>,
     /// The number of violations in all.
     pub(crate) accused: u64,

@@ -695,7 +695,7 @@ impl Tenant {
         }
     }
 
-    /// Whether it was refused.
+    /// Puts a bundle; whether it was refused.
     fn put(&mut self, octets: u64, turns: Option<u64>) -> bool {
         let Some(key) = self.begin(octets) else {
             return false;

@@ -49,7 +49,7 @@ pub struct Capture {
     /// Octets that the file may have.
     limit: u64,
     ended: Option<Instant>,
-    /// Of each machine.
+    /// The address of each machine.
     addresses: Vec<Ipv6Addr>,
     /// For each link's next packet.
     remarks: Vec<Vec<String>>,

@@ -140,7 +140,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Of so many machines.
+    /// The oracle of so many machines.
     #[must_use]
     pub fn new(machines: usize) -> Self {
         let mut all = Vec::new();

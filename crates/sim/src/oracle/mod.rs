@@ -44,7 +44,7 @@ pub use witness::Witness;
 pub struct Violation {
     /// The oracle that says so.
     pub oracle: &'static str,
-    /// When it was seen.
+    /// The time at which it was seen.
     pub at: Instant,
     /// The violation, as a sentence.
     pub sentence: String,

@@ -15,7 +15,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// This one is durable.
+    /// Notes of which this one is durable.
     pub(super) fn new(durable: Bytes) -> Self {
         Self {
             durable: vec![durable],

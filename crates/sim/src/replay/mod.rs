@@ -21,7 +21,7 @@ pub use file::{FileError, RecordingFile};
 /// The end of a recording that could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// As its node did.
+    /// The recording ends as its node did.
     Finish(Finish),
     /// In the middle, with so many octets that are whole: its node was killed, or crashed.
     Cut {
@@ -55,11 +55,11 @@ pub enum ReplayError {
 /// One step of a node that a replay shows.
 #[derive(Debug)]
 pub enum Sight<'a> {
-    /// It is told something.
+    /// The node is told something.
     Event(&'a Event),
     /// Its timer rings.
     Timeout,
-    /// It asks for something.
+    /// The node asks for something.
     Action(&'a Action),
     /// It writes octets to a stream.
     Octets(StreamId, u64),

@@ -39,7 +39,7 @@ pub struct Summary {
     pub counts: Counts,
     /// The number of violations.
     pub violations: u64,
-    /// The first of them.
+    /// The first findings.
     pub findings: Vec<Finding>,
     /// The times for which delivered payloads were on their way: the shortest, that within which each further 200th was
     /// delivered, and so the longest at the end; none where nothing was delivered.
@@ -47,7 +47,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of a run.
+    /// The summary of a run.
     #[must_use]
     pub fn of(outcome: &Outcome) -> Self {
         let delivered = outcome.payloads.iter().filter(|it| it.delivered.is_some());

@@ -172,7 +172,7 @@ impl Receiving {
         }
     }
 
-    /// The peer cancelled it.
+    /// The peer cancelled the session.
     pub(super) fn handle_cancelled(&mut self, now: Instant) {
         self.cancelled.get_or_insert(now);
         self.cargo.forget();

@@ -205,7 +205,7 @@ impl Sending {
         (true, seen)
     }
 
-    /// The peer cancelled it.
+    /// The peer cancelled the session.
     pub(super) fn handle_cancelled(&mut self, now: Instant) {
         self.over.get_or_insert(now);
         self.cargo.forget();

@@ -19,7 +19,7 @@ const REFUSED_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct Party {
     side: Side,
-    /// It speaks version 3.
+    /// Whether the side speaks version 3.
     is_older: bool,
     said_contact: bool,
     said_init: Option<Offer>,
@@ -100,7 +100,7 @@ impl Party {
         self.heard_init.map(|offer| offer.transfer_mru)
     }
 
-    /// It has said octets.
+    /// The side has said octets.
     pub fn has_said(&mut self, now: Instant) {
         self.upkeep.say(now);
         self.agree(now);
@@ -113,7 +113,7 @@ impl Party {
         }
     }
 
-    /// It has heard octets.
+    /// The side has heard octets.
     pub fn has_heard(&mut self, now: Instant) {
         self.upkeep.hear(now);
     }
@@ -137,7 +137,7 @@ impl Party {
         self.upkeep.overdue(now)
     }
 
-    /// It has heard something.
+    /// The side has heard a message.
     pub fn hear(&mut self, message: &Message, now: Instant) {
         match message {
             Message::Contact { .. } => self.heard_contact = true,

@@ -91,7 +91,7 @@ impl Default for Parcel {
 pub(super) enum Stop {
     /// There are too few.
     Short,
-    /// They are no bundle.
+    /// The octets are no bundle.
     Wrong(String),
 }
 
