@@ -35,7 +35,7 @@ const SEGMENTS_MORE: u64 = 8;
 pub(crate) enum Progress {
     /// It is durable and named by a durable superblock.
     Idle,
-    /// Its records are written.
+    /// The records are written.
     Written(CheckpointPlace),
     /// Its records are durable, and the superblock is written.
     Named(CheckpointPlace),

@@ -55,7 +55,7 @@ pub(crate) struct Compaction {
 /// The verdict of reading a record's octets back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They match their checksums.
+    /// The octets match their checksums.
     Intact,
     /// They do not; the bundle is in quarantine.
     Corrupt,

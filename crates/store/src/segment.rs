@@ -7,7 +7,7 @@ pub(crate) enum Usage {
     Free,
     /// Records are being written to it.
     Head,
-    /// It is finished.
+    /// The segment is finished.
     Sealed,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Segment {
     next: usize,
     /// Commit records and extents of bundles that are not durably gone.
     references: u64,
-    /// Octets of those.
+    /// Octets of these records and extents.
     pub(crate) live_octets: u64,
     /// The log's newest generation when something here was last let go of.
     pub(crate) touched: u64,

@@ -41,7 +41,7 @@ const FILE_MODE: u32 = 0o600;
 /// Why a directory cannot be a store's.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process holds it.
+    /// Another process holds the directory.
     #[error("the store in {} is in use by {}", path.display(), process.as_ref().map_or_else(|| "another process".to_owned(), |id| format!("process {id}")))]
     InUse {
         /// The directory.

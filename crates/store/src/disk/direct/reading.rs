@@ -196,7 +196,7 @@ struct Trail {
     end: u64,
     /// Its number.
     last: u64,
-    /// It followed another one.
+    /// Whether the read followed another one.
     reads_on: bool,
 }
 

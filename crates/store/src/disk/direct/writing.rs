@@ -74,7 +74,7 @@ impl Piece {
 /// Whole blocks on their way to the disk.
 #[derive(Debug)]
 pub(super) struct Write {
-    /// One behind the other.
+    /// The octets, one part behind the other.
     parts: Vec<Bytes>,
     span: Span,
 }
@@ -120,7 +120,7 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    /// The blocks of it.
+    /// The blocks of the edge.
     pub(super) fn span(&self) -> Span {
         Span::new(self.start, self.blocks.len())
     }
