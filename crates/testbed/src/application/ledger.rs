@@ -46,7 +46,7 @@ pub struct Tally {
     pub refused: u64,
     /// Delivered.
     pub delivered: u64,
-    /// Octets of these.
+    /// Octets of the delivered payloads.
     pub delivered_octets: u64,
     /// Delivered otherwise than they were sent, or again.
     pub wrong: u64,

@@ -38,7 +38,7 @@ impl Intervals {
         self.all.octets += octets;
     }
 
-    /// Datagrams stand so.
+    /// Sets the counts of datagrams.
     pub const fn set_report(&mut self, report: Report) {
         self.all.report = Some(report);
     }

@@ -22,7 +22,7 @@ pub trait Observer: Send {
 pub struct Connection {
     /// Its number in this process.
     pub id: u32,
-    /// This end.
+    /// The address of this end.
     pub local: SocketAddr,
     /// The other.
     pub foreign: SocketAddr,
@@ -31,7 +31,7 @@ pub struct Connection {
 /// A datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Of which connection.
+    /// The number of the connection.
     pub id: u32,
     /// Its number.
     pub number: u32,

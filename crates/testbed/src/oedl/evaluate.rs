@@ -57,7 +57,7 @@ pub enum OedlError {
     /// The interpreter cannot be run.
     #[error("the Ruby interpreter cannot be run: {0}")]
     Ruby(#[from] io::Error),
-    /// It took too long.
+    /// The evaluation took too long.
     #[error("the script takes too long to be evaluated")]
     TooLong,
     /// It is longer than any script.

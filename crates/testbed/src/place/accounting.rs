@@ -18,7 +18,7 @@ pub(crate) struct Accounting {
 }
 
 impl Accounting {
-    /// That of this machine.
+    /// The accounting of this machine.
     pub(crate) fn of_machine() -> Self {
         Self {
             switch: SWITCH.into(),

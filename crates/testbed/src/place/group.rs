@@ -58,7 +58,7 @@ pub struct Groups {
 enum Version {
     /// A tree for each controller.
     One,
-    /// One tree.
+    /// One tree of control groups.
     Two,
 }
 

@@ -137,7 +137,7 @@ pub(crate) struct Cuts<'a> {
 }
 
 impl<'a> Cuts<'a> {
-    /// Those of a run.
+    /// The cuts of a run.
     pub(crate) fn of(summary: &'a RunSummary) -> Self {
         let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
         let mut edges = Vec::new();

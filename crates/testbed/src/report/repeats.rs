@@ -16,7 +16,7 @@ pub struct Repeats {
 struct PointRepeats {
     /// The settings.
     set: Vec<(String, String)>,
-    /// Runs of it.
+    /// Runs of the point.
     runs: u64,
     /// Values of each figure, with the seeds of their runs.
     values: BTreeMap<String, Vec<(u64, f64)>>,
@@ -38,7 +38,7 @@ pub struct Estimated {
 pub struct Row<'a> {
     /// The values of what was set.
     pub set: Vec<&'a str>,
-    /// Runs of it.
+    /// Runs of the point.
     pub runs: u64,
     /// The figures that were asked for; nothing where no run has that one.
     pub figures: Vec<Option<Estimated>>,

@@ -19,7 +19,7 @@ const NORMAL: f64 = 1.960;
 pub(crate) struct Spread {
     /// The values, from the least.
     pub(crate) values: Vec<f64>,
-    /// Their mean.
+    /// The mean of the values.
     pub(crate) mean: f64,
     /// Their standard deviation, of a sample (n − 1); nothing of one value.
     pub(crate) deviation: Option<f64>,

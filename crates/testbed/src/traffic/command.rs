@@ -12,7 +12,7 @@ pub enum Command {
     Pause,
     /// It goes on where it paused; what would have left meanwhile is not made up for.
     Resume,
-    /// It ends.
+    /// The program ends.
     Exit,
     /// A property of the pattern has another value.
     Set {
@@ -35,7 +35,7 @@ pub struct Planned {
 /// Why a command is not followed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CommandError {
-    /// It is none.
+    /// The line is no command.
     #[error("'{0}' is none of pause, resume, exit and PROPERTY VALUE")]
     Unknown(String),
     /// The pattern has no such property.
