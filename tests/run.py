@@ -81,7 +81,7 @@ def sentence(test: unittest.TestCase) -> str:
 
 @dataclass
 class Tally:
-    """What became of some modules' tests."""
+    """The outcome of tests of some modules."""
 
     passed: int = 0
     skipped: int = 0
