@@ -92,9 +92,9 @@ mistakes! {
     ReportNotAskedFor,
     /// A report of a deletion gives no reason.
     ReasonOfReport,
-    /// That a bundle was forwarded is not reported.
+    /// A bundle is forwarded without a report.
     ForwardingNotReported,
-    /// That a bundle was delivered is not reported.
+    /// A bundle is delivered without a report.
     DeliveryNotReported,
     /// A neighbour without room is asked again at once.
     PauseForgotten,

@@ -153,14 +153,14 @@ pub struct BibePolicy {
 /// The codes of Bundle-in-Bundle Encapsulation that a program writes. The record types of all of them are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BibeDialect {
-    /// Those of draft-ietf-dtn-bibect-03.
+    /// The codes of draft-ietf-dtn-bibect-03.
     #[default]
     Draft,
-    /// Those of ION: other record types, and times as seconds of Unix time.
+    /// The codes of ION: other record types, and times as seconds of Unix time.
     Ion,
-    /// Those of DTNME: other dispositions.
+    /// The codes of DTNME: other dispositions.
     Dtnme,
-    /// Those of uD3TN: another record type, and no custody signals.
+    /// The codes of uD3TN: another record type, and no custody signals.
     Ud3tn,
 }
 

@@ -62,15 +62,15 @@ pub enum DropPolicy {
     /// None: it refuses.
     #[default]
     None,
-    /// Those that have been here longest.
+    /// The copies that have been here longest.
     FirstIn,
-    /// Those of which most neighbours were given a copy.
+    /// The copies of bundles that most neighbours were given.
     MostCopied,
     /// The copies that expire next.
     NearestExpiry,
     /// The largest.
     Largest,
-    /// Those that their router would give last.
+    /// The copies that their router would give last.
     Last,
     /// Those that have been here longest, what was made here among them.
     FirstOfAll,

@@ -10,7 +10,7 @@ use crate::v7::block::{BlockFlags, BlockType};
 pub(super) enum Fate {
     /// The other version has what it says in a place of its own, or it ends here, as its flags allow.
     Removed,
-    /// It goes along in the gateway block.
+    /// The block goes along in the gateway block.
     Remembered,
 }
 

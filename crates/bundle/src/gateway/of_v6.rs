@@ -146,7 +146,7 @@ impl OfV6 {
         }))
     }
 
-    /// It says what [`Self::new`] could.
+    /// Whether [`Self::new`] could have made these fields.
     fn is_sound(&self) -> bool {
         let is_possible = |block: &Block| {
             let flags = block.flags.bits();

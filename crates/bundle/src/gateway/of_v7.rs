@@ -166,7 +166,7 @@ impl OfV7 {
         }))
     }
 
-    /// It says what [`Self::new`] could.
+    /// Whether [`Self::new`] could have made these fields.
     fn is_sound(&self) -> bool {
         let is_possible = |block: &CanonicalBlock| {
             fate::of_v7(block.block_type, block.flags) == Ok(Fate::Remembered) && block.number > 1

@@ -24,12 +24,12 @@ pub struct Remembered {
 /// Properties of a bundle in one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Properties {
-    /// Of a bundle of version 6.
+    /// Properties of a bundle of version 6.
     V6 {
         /// Lifetime, seconds.
         lifetime_s: u64,
     },
-    /// Of a bundle of version 7.
+    /// Properties of a bundle of version 7.
     V7 {
         /// Lifetime, milliseconds.
         lifetime_ms: u64,

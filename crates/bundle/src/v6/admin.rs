@@ -60,7 +60,7 @@ pub struct Subject {
 pub struct StatusReport {
     /// The bundle of the report.
     pub subject: Subject,
-    /// Why: a code of RFC 5050 6.1.1.
+    /// The reason: a code of RFC 5050 6.1.1.
     pub reason: u8,
     /// When it was received, taken into custody, forwarded, delivered and deleted, where it was.
     pub times: [Option<ReportTime>; 5],
@@ -119,7 +119,7 @@ pub struct CustodySignal {
 pub struct AggregateSignal {
     /// Whether the node has taken custody.
     pub is_success: bool,
-    /// Why not, as in [`CustodySignal::reason`].
+    /// The reason of a refusal, as in [`CustodySignal::reason`].
     pub reason: u8,
     /// First and last number of each run, ascending.
     pub runs: Vec<(u64, u64)>,

@@ -22,13 +22,13 @@ const UNTIMED_ITEMS: u64 = 3;
 /// The status of bundles at the reporting node, as one number (RFC 9171 6.1.1 has an indicator for each).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
-    /// 0: the reporting node received them.
+    /// 0: the reporting node received the bundles.
     Received,
-    /// 1: it forwarded them.
+    /// 1: the reporting node forwarded the bundles.
     Forwarded,
-    /// 2: it delivered them.
+    /// 2: the reporting node delivered the bundles.
     Delivered,
-    /// 3: it deleted them.
+    /// 3: the reporting node deleted the bundles.
     Deleted,
 }
 

@@ -7,19 +7,19 @@ use core::fmt;
 pub enum Disposition {
     /// Custody was accepted.
     Accepted,
-    /// It was refused, and nothing more is said.
+    /// Custody was refused, and nothing more is said.
     NoInformation,
     /// The node has a copy already; that one may be released, too.
     Redundant,
     /// The node has no room.
     DepletedStorage,
-    /// It cannot read the destination endpoint ID.
+    /// The node cannot read the destination endpoint ID.
     DestinationUnintelligible,
-    /// It knows no route to the destination.
+    /// The node knows no route to the destination.
     NoRoute,
     /// It has no contact with the next node in time.
     NoTimelyContact,
-    /// It cannot process a block.
+    /// The node cannot process a block.
     BlockUnintelligible,
     /// A code that is reserved: a refusal.
     Other(u64),
@@ -31,7 +31,7 @@ pub enum Numbering {
     /// Those of draft-ietf-dtn-bibect-03, which ION uses: from 3 on they are the reasons of RFC 5050 6.1.2.
     #[default]
     Draft,
-    /// Those of DTNME, without the draft's reserved code 2.
+    /// The codes of DTNME, without the draft's reserved code 2.
     Dtnme,
 }
 
