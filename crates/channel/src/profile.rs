@@ -103,7 +103,7 @@ pub enum Loss {
     None,
     /// Each by itself with the same probability.
     Independent {
-        /// Of a billion packets, 1 to [`BILLION`].
+        /// Lost packets of a billion, 1 to [`BILLION`].
         per_billion: u32,
     },
     /// In bursts (the model of Gilbert and Elliott): a link is good and loses nothing, or bad and loses all.
