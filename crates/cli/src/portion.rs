@@ -127,7 +127,7 @@ impl Source {
         })
     }
 
-    /// As the user named it.
+    /// The path as the user named it.
     pub fn path(&self) -> &Path {
         &self.path
     }

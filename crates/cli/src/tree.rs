@@ -61,7 +61,7 @@ pub enum Missing {
 /// Why a path leads nowhere.
 #[derive(Debug)]
 pub enum Obstacle {
-    /// It leads through something that is no directory.
+    /// The path leads through something that is no directory.
     At(RelativePath, Entry),
     /// The system refuses.
     System(io::Error),

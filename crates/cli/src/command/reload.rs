@@ -31,7 +31,7 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// Does it, and prints what came of it.
+    /// Reloads the node, and prints the outcome.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let admin = Admin::of(common.node.as_ref())?;
         let saved = match self.save {

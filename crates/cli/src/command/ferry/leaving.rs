@@ -70,11 +70,11 @@ struct Kept {
 /// Something to tell about a bundle or the medium.
 #[derive(Debug)]
 pub enum News {
-    /// It is on the medium, durably.
+    /// The bundle is on the medium, durably.
     Written(Subject),
     /// The medium takes no more.
     Full(io::Error),
-    /// The node was told that another node has it.
+    /// The node was told that another node has the bundle.
     Acknowledged(Subject),
     /// Nobody can say which bundle it is.
     Unreadable(String),

@@ -38,7 +38,7 @@ pub struct Arrival {
 pub enum Fate {
     /// The change is made.
     Make(Box<Header>),
-    /// It was made before, or a newer one was.
+    /// The change was made before, or a newer one was.
     Stale,
     /// It is refused, with words about it and the path where it has one.
     Refuse(Reason, String, Option<RelativePath>),
@@ -49,7 +49,7 @@ pub enum Fate {
 pub enum Taken {
     /// The bundle came before.
     Repeat(Receipt),
-    /// It waits to be made durable.
+    /// The bundle waits to be made durable.
     New(Box<Arrival>),
 }
 

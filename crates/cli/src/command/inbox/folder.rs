@@ -29,14 +29,14 @@ pub struct Folder {
 pub enum Made {
     /// The change was made.
     New,
-    /// It was made before, or a newer one was.
+    /// The change was made before, or a newer one was.
     Stale,
 }
 
 /// Why a change was not made.
 #[derive(Debug)]
 pub enum Unmade {
-    /// It will never be: something is in its way.
+    /// The change will never be made: something is in its way.
     Place(String),
     /// A fault of the system: the change may be made later.
     System(io::Error),

@@ -36,7 +36,7 @@ pub struct Arrived {
 pub enum CopyError {
     /// The payload did not come whole, or the command is to end.
     Incoming,
-    /// It could not be written.
+    /// The copy could not be written.
     Outgoing(io::Error),
 }
 

@@ -168,7 +168,7 @@ struct Reception<'a> {
     octets: u64,
     /// When the last change came.
     last: Instant,
-    /// It was said that the node is away.
+    /// Whether it was said that the node is away.
     is_away: bool,
     progress: Progress,
 }

@@ -50,7 +50,7 @@ pub struct View {
 /// Rates since the look before.
 #[derive(Clone, Debug, Default)]
 struct Rates {
-    /// Of each node parts of a core, thousandths.
+    /// Parts of a core for each node, thousandths.
     cores: Vec<u64>,
     /// Of each link octets in each direction, and in which time.
     octets: Vec<[u64; 2]>,

@@ -73,7 +73,7 @@ pub struct Round<'a> {
     lines: Lines,
     /// Names of which it was told that they are skipped; bounded as those of a look are.
     told: BTreeSet<String>,
-    /// It was said that the node is away.
+    /// Whether it was said that the node is away.
     is_away: bool,
     /// Changes that the node refused since one that it took.
     refusals: usize,

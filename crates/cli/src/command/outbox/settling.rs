@@ -25,7 +25,7 @@ pub struct Settling {
 pub enum Removals {
     /// Removals are sent.
     Told,
-    /// They are left where they were sent.
+    /// Files stay where they were sent.
     Left,
 }
 
@@ -34,7 +34,7 @@ pub enum Removals {
 struct Seen {
     /// The file; `None` where it is gone.
     stamp: Option<Stamp>,
-    /// Since when it has been so.
+    /// The time since which the file has been so.
     since: Instant,
     /// It is not sent before then, and for how long it was left.
     held: Option<(Instant, Duration)>,

@@ -76,7 +76,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of a measurement that begins.
+    /// The figures of a measurement that begins.
     pub fn new(form: Form, plan: &Plan) -> Self {
         Self {
             form,

@@ -51,7 +51,7 @@ impl Statistics {
         self.squares += distance * (ms - self.mean_ms);
     }
 
-    /// One came back that had come back before.
+    /// Counts an answer that had come before.
     pub const fn repeated(&mut self) {
         self.repeated += 1;
     }

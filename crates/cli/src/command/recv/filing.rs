@@ -48,7 +48,7 @@ pub fn copy(
 pub enum CopyError {
     /// The payload did not come whole.
     Incoming,
-    /// It could not be written.
+    /// The copy could not be written.
     Outgoing(io::Error),
 }
 

@@ -139,7 +139,7 @@ struct Reception<'a> {
     octets: u64,
     /// When the last bundle came.
     last: Instant,
-    /// It was said that the node is away.
+    /// Whether it was said that the node is away.
     is_away: bool,
     progress: Progress,
 }

@@ -54,7 +54,7 @@ impl Store {
     }
 }
 
-/// Ends what is under way: nobody reads it.
+/// Ends work under way: nobody reads its output.
 fn interrupted() -> Failure {
     Failure::refused("interrupted")
 }
@@ -161,7 +161,7 @@ fn read(
     })
 }
 
-/// Reads until somebody interrupts it.
+/// A reader that somebody may interrupt.
 struct Interruptible<R>(R);
 
 impl<R: Read> Read for Interruptible<R> {

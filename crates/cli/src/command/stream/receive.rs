@@ -122,7 +122,7 @@ struct Reception<'a> {
     octets: u64,
     /// When a chunk of the stream came last.
     last: Instant,
-    /// It was said that the node is away.
+    /// Whether it was said that the node is away.
     is_away: bool,
     progress: Progress,
 }

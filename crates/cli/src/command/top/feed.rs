@@ -49,7 +49,7 @@ pub enum Request {
     Read,
     /// A link up or down.
     Turn { link: String, up: bool },
-    /// Why what is for an endpoint waits.
+    /// The reason for which bundles for an endpoint wait.
     Why(String),
 }
 

@@ -40,7 +40,7 @@ struct Shared {
 }
 
 impl Asker {
-    /// One that asks while somebody reads.
+    /// A thread that asks while somebody reads.
     pub fn start(board: &Arc<Board>) -> Self {
         let shared = Arc::new(Shared::default());
         let (own, board) = (Arc::clone(&shared), Arc::clone(board));
