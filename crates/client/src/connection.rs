@@ -31,7 +31,7 @@ const WRITE_STEP: Duration = Duration::from_millis(20);
 pub(crate) enum WhileWriting {
     /// They are read: answers, of which there are no more than requests.
     Read,
-    /// They stay in the socket: payloads, however long.
+    /// Octets stay in the socket: payloads, however long.
     Leave,
 }
 
@@ -42,12 +42,12 @@ pub(crate) enum Wait {
     No,
     /// Until then.
     Until(Instant),
-    /// As long as it takes.
+    /// Waits as long as it takes.
     Forever,
 }
 
 impl Wait {
-    /// From now, for `timeout`; for ever without one.
+    /// Waits from now for `timeout`; for ever without one.
     pub(crate) fn for_most(timeout: Option<Duration>) -> Self {
         timeout
             .and_then(|timeout| Instant::now().checked_add(timeout))
@@ -116,7 +116,7 @@ impl Connection {
         self.moved.elapsed() >= self.patience
     }
 
-    /// That the node does not answer.
+    /// The error that the node does not answer.
     pub(crate) const fn silent(&self) -> Error {
         Error::Silent(self.patience)
     }

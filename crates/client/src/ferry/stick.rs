@@ -44,7 +44,7 @@ const FAT_MAGIC: i64 = 0x4d44;
 pub enum Writable {
     /// The medium may be written.
     Yes,
-    /// It is read-only, or the user may not.
+    /// The medium is read-only, or the user may not write.
     No,
 }
 

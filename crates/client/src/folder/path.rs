@@ -28,10 +28,10 @@ pub enum PathRefusal {
     /// The path has no octets.
     #[error("a path is empty")]
     Empty,
-    /// It is longer than [`PATH_OCTETS_MAX`].
+    /// The path is longer than [`PATH_OCTETS_MAX`].
     #[error("a path has {0} octets, and at most {PATH_OCTETS_MAX} are allowed")]
     TooLong(usize),
-    /// It begins with `/`.
+    /// The path begins with `/`.
     #[error("a path is absolute")]
     Absolute,
     /// Two `/` stand side by side, or one at the end.
