@@ -28,7 +28,7 @@ pub struct Journal {
     strangers: Strangers,
     lines: Lines,
     quota: QuotaLine,
-    /// Those who listen over HTTP.
+    /// The listeners over HTTP.
     events: Events,
 }
 
@@ -39,7 +39,7 @@ struct Connection {
     address: Option<SocketAddr>,
     /// The node that the session is with, once it is established.
     peer: Option<NodeId>,
-    /// Why it failed was said already.
+    /// Whether the reason of its failure was said already.
     told: bool,
 }
 
@@ -54,7 +54,7 @@ pub fn telling() -> Telling {
 }
 
 impl Journal {
-    /// Of a node whose links have these names.
+    /// The journal of a node whose links have these names.
     #[must_use]
     pub fn new(links: Vec<String>) -> Self {
         Self {

@@ -55,7 +55,7 @@ impl<W: Write> Write for Lines<W> {
 pub enum Filtering {
     /// The node file's holds, and another may follow.
     ByFile,
-    /// It stays, whatever the node file says.
+    /// The filter stays, whatever the node file says.
     Fixed,
 }
 

@@ -16,7 +16,7 @@ const SMALL_QUOTA_OCTETS: u64 = 256 << 20;
 /// Memory that this process may use, as far as the system says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// Octets of it.
+    /// Octets that the process may use.
     pub octets: u64,
     /// The file that says so where a control group has less than the machine.
     pub group: Option<PathBuf>,

@@ -42,7 +42,7 @@ impl TooFewFiles {
 pub fn dialled(node: &Config) -> usize {
     /// Attempts of a link that nobody waits for any more, or not for long, and sessions that end.
     const PASSING: usize = 4;
-    /// Those of links that an operator adds.
+    /// Connections of links that an operator adds.
     const ADDED: usize = 64;
     let links = node.links.iter();
     let configured: usize = links
@@ -70,7 +70,7 @@ pub struct Places {
     pub applications: usize,
     /// Dialled by links.
     pub links: usize,
-    /// Of neighbours that dial this node.
+    /// The places of neighbours that dial this node.
     pub neighbours: usize,
 }
 

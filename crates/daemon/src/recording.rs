@@ -37,7 +37,7 @@ pub struct Recording {
     thread: Option<JoinHandle<()>>,
     /// Octets given to the thread so far.
     octets: u64,
-    /// Octets that are about to be given to it.
+    /// Octets that are about to be given to the file.
     batch: Vec<u8>,
 }
 

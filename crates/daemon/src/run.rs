@@ -76,7 +76,7 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// As one line of JSON, without its end.
+    /// The facts as one line of JSON, without its end.
     #[must_use]
     pub fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
@@ -141,7 +141,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// A way to mend it.
+    /// A way to mend the fault.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {

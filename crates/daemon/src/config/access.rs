@@ -35,7 +35,7 @@ pub(super) const READ_GROUP: Key = key(
 /// The groups of the system that may use a node's sockets, as they are written; none where nothing is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Those who send and receive.
+    /// The group of applications.
     pub api: Option<String>,
     /// The group of operators.
     pub admin: Option<String>,

@@ -109,11 +109,11 @@ pub enum ClockSetting {
 /// When stored octets count as safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DurabilitySetting {
-    /// When the disk has flushed them.
+    /// Once the disk has flushed the octets.
     Sync,
     /// At once during a contact, whose end flushes them; else when the disk has flushed them.
     Contact,
-    /// When the operating system has them.
+    /// Once the operating system has the octets.
     Os,
     /// At once: nothing outlives the process.
     Memory,
@@ -181,7 +181,7 @@ pub struct ListenSettings {
     pub host: String,
     /// TCP or UDP port; 0 for any free one.
     pub port: u16,
-    /// As with [`DialSettings::stall_timeout`].
+    /// The timeout as with [`DialSettings::stall_timeout`].
     pub stall_timeout: Duration,
     /// Connections from one address at a time, at most.
     pub connections_per_address: usize,

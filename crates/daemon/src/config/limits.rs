@@ -52,7 +52,7 @@ pub(super) const SOURCE_HELD_BUNDLES: Key = key(
     "Bundles of one source endpoint that may be in the store at a time, likewise.",
 );
 
-/// Those of a listener or link.
+/// Reads the limits of a listener or link.
 pub(super) fn read_limits(document: &Document<'_>, entries: &Entries) -> Result<Limits, FileError> {
     Ok(Limits {
         octets_per_s: above_0(

@@ -58,7 +58,7 @@ pub struct Port {
     pub socket: DatagramSocket,
     /// The convergence layer that it carries.
     carried: Carried,
-    /// The listener that bound it.
+    /// The listener that bound the socket.
     listener: Option<ListenerId>,
 }
 
@@ -66,7 +66,7 @@ pub struct Port {
 pub struct Ports {
     core: Core,
     bound: RefCell<Vec<Rc<Port>>>,
-    /// One of each family, made when it is needed.
+    /// A socket of each family, made when it is needed.
     unbound: RefCell<Vec<Rc<Port>>>,
     carriers: Rc<Carriers>,
     /// The neighbours, by address.

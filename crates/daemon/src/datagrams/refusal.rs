@@ -11,7 +11,7 @@ use super::path::says_no_way;
 pub enum Refusal {
     /// It is to be sent again when there is room.
     NoRoom,
-    /// It is to be sent again.
+    /// The datagram is to be sent again.
     Interrupted,
     /// The datagram is too long.
     TooLong,

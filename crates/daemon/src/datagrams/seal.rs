@@ -50,7 +50,7 @@ pub enum KeyError {
     /// The key is not hexadecimal.
     #[error("it has something else than hexadecimal digits, and no PEM")]
     NotHexadecimal,
-    /// It is too short or too long.
+    /// The key is too short or too long.
     #[error("it has {0} octets, and a key has from {KEY_OCTETS_MIN} to {KEY_OCTETS_MAX}")]
     Length(usize),
     /// A part of a PEM file is missing, or is not read.
@@ -72,7 +72,7 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// The way to make one.
+    /// The way to make a key.
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
@@ -181,7 +181,7 @@ impl SegmentKey {
         }
     }
 
-    /// The same as a link's policy says it.
+    /// The authentication as a link's policy says it.
     #[must_use]
     pub fn policy(&self) -> LtpAuthentication {
         match self {

@@ -58,7 +58,7 @@ pub trait Taker {
     fn begin(&mut self, bundle: StoredBundle);
     /// Octets of the bundle.
     fn octets(&mut self, octets: &[u8]);
-    /// It ends; only a sound one counts.
+    /// The bundle ends; only a sound one counts.
     fn end(&mut self, verdict: Verdict);
 }
 

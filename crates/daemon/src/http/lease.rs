@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub enum Verdict {
     /// It is where it was to go: the node forgets it.
     Confirm,
-    /// It comes again, at once.
+    /// The delivery comes again, at once.
     Decline,
 }
 
@@ -65,7 +65,7 @@ pub struct Leased {
 /// Why a lease cannot be had.
 #[derive(Debug)]
 pub enum LeaseError {
-    /// As many are held as may be.
+    /// No more deliveries may be held.
     TooMany,
     /// The system makes no thread.
     System(std::io::Error),

@@ -24,10 +24,10 @@ pub(super) struct LeavingFiles {
 /// The reason for which a file cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// The system does not give it.
+    /// The system does not give the file.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// It is a directory, a device or the like.
+    /// The path is a directory, a device or the like.
     #[error("it is not a regular file")]
     NotAFile,
     /// The file has no octets.

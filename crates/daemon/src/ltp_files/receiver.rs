@@ -69,7 +69,7 @@ pub struct Settings {
 /// A file, as far as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// The engine that sent it.
+    /// The engine that sent the file.
     pub engine: u64,
     /// The address that it is answered at.
     pub from: SocketAddr,
@@ -77,7 +77,7 @@ pub struct About {
     pub session: u64,
     /// Octets that came.
     pub octets: u64,
-    /// Time since the first of them.
+    /// Time since the first octets.
     pub time: Duration,
 }
 
@@ -90,7 +90,7 @@ pub enum Lost {
     /// Nothing came in time.
     #[error("nothing more came in time")]
     Silence,
-    /// The disk does not take it.
+    /// The disk does not take the file.
     #[error("it cannot be written: {0}")]
     Disk(#[from] io::Error),
     /// Too many files come at a time.
@@ -104,7 +104,7 @@ pub enum Lost {
 /// News of a reception.
 #[derive(Debug)]
 pub enum Told {
-    /// It hears at this address.
+    /// The receiver hears at this address.
     Listening(SocketAddr),
     /// A file is whole, durable, and has this name.
     Received(About, PathBuf),
@@ -186,7 +186,7 @@ struct Reception<'a> {
     last: Instant,
     /// When progress was told last.
     looked: Instant,
-    /// Why it ends, and when at the latest.
+    /// The reason for which the receiver ends, and the latest time.
     ending: Option<(End, Instant)>,
     watch: &'a mut dyn Watch,
 }

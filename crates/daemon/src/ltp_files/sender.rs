@@ -92,7 +92,7 @@ pub enum Why {
     /// The receiver has no such client service.
     #[error("the receiver has no such client service (UNREACH)")]
     NoService,
-    /// The receiver does not want it.
+    /// The receiver does not want the file.
     #[error("the receiver cancelled the session (USR_CNCLD)")]
     Unwanted,
     /// The receiver has begun anew, or was silent.
@@ -106,7 +106,7 @@ pub enum Why {
 /// News of what is sent.
 #[derive(Debug)]
 pub enum Told {
-    /// It sends from this address.
+    /// The sender sends from this address.
     From(SocketAddr),
     /// The end of a file.
     Ended(About, Fate),

@@ -39,7 +39,7 @@ pub struct Summary {
     pub added: Vec<Difference>,
     /// Parts of the configuration that go.
     pub removed: Vec<Difference>,
-    /// Those that stay and have other settings.
+    /// Parts that stay and have other settings.
     pub changed: Vec<Difference>,
 }
 

@@ -40,7 +40,7 @@ const LIVE_KEYS: [(&str, &str); 5] = [
 pub enum Contacts {
     /// The file and the plans that it names.
     Read,
-    /// They are as they were.
+    /// The contacts are as they were.
     Known(ContactTable),
 }
 

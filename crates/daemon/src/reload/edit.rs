@@ -39,7 +39,7 @@ pub enum Edit {
     },
     /// No `[[listen]]` at this address.
     ListenDelete {
-        /// As the file has it.
+        /// The address as the file has it.
         address: String,
     },
     /// A `[[route]]` more.

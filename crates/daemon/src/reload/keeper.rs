@@ -48,7 +48,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// That of a node that runs by a file.
+    /// The keeper of a node that runs by a file.
     #[must_use]
     pub fn new(file: &NodeFile, asker: Asker, live: Live) -> Self {
         let listeners = file.listen.iter().zip(&file.node.listeners);

@@ -55,7 +55,7 @@ enum Stop {
 /// The other side, as far as TLS needs to know it before its certificate.
 #[derive(Clone, Debug)]
 pub enum Side {
-    /// It was dialled by this name or address.
+    /// The neighbour was dialled by this name or address.
     Dialled(ServerName<'static>),
     /// The neighbour's connection, accepted here.
     Accepted,

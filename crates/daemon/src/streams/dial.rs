@@ -40,7 +40,7 @@ pub enum DialOrder {
     Found(Box<LinkAddress>),
     /// Connect to a link's address.
     Dial(LinkId),
-    /// Give up what is under way to it.
+    /// Give up attempts under way to the link.
     Stop(LinkId),
 }
 
@@ -348,7 +348,7 @@ const NO_WAY: &str = "the system has no route to that address";
 struct Absent {
     to: SocketAddr,
     why: &'static str,
-    /// Whether that is still so.
+    /// Whether the address is still absent.
     is_absent: fn(SocketAddr) -> bool,
 }
 

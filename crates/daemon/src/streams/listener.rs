@@ -69,7 +69,7 @@ pub enum ListenError {
 }
 
 impl ListenError {
-    /// A way to mend it.
+    /// A way to mend the fault.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -167,7 +167,7 @@ fn bind<T>(
 pub enum Family {
     /// The socket takes both families.
     Dual,
-    /// It leaves IPv4 to another listener.
+    /// The socket leaves IPv4 to another listener.
     Own,
 }
 

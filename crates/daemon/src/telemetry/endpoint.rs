@@ -17,7 +17,7 @@ pub struct Endpoint {
 /// Why a text is no endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// It begins with another scheme than `http`.
+    /// The endpoint begins with another scheme than `http`.
     #[error("it does not begin with 'http://'")]
     Scheme,
     /// The endpoint asks for TLS.
@@ -35,7 +35,7 @@ pub enum EndpointError {
 }
 
 impl EndpointError {
-    /// A way to mend it.
+    /// A way to mend the fault.
     #[must_use]
     pub const fn hint(self) -> &'static str {
         match self {

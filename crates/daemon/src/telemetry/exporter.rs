@@ -174,7 +174,7 @@ struct Line {
     endpoint: Endpoint,
     counts: Arc<Counts>,
     closed: watch::Receiver<bool>,
-    /// The last request failed, and the log says so.
+    /// Whether the last request failed, and the log says so.
     is_away: bool,
 }
 

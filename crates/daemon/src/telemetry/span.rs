@@ -34,7 +34,7 @@ pub struct Span {
     /// Likewise, never before.
     pub(super) ended_ns: u64,
     pub(super) attributes: Vec<(&'static str, Value)>,
-    /// Why it failed, where it did.
+    /// The reason of a failure.
     pub(super) fault: Option<String>,
 }
 

@@ -66,7 +66,7 @@ struct Connection {
 pub struct Caller {
     callers: Callers,
     number: StreamId,
-    /// It is to give way.
+    /// Tells the connection to give way.
     pub cut: Rc<Notify>,
     _place: OwnedSemaphorePermit,
 }

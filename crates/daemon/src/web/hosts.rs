@@ -20,7 +20,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Those of the machine on which this runs.
+    /// The names of the machine on which this program runs.
     #[must_use]
     pub fn own() -> Self {
         let machine = uname();

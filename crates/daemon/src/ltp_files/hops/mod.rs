@@ -110,11 +110,11 @@ pub struct About {
     pub end_to_end: Option<EndToEnd>,
     /// The neighbour's engine.
     pub neighbour: u64,
-    /// The number of the session with it.
+    /// The number of the session with the neighbour.
     pub session: u64,
     /// Octets that are here.
     pub octets: u64,
-    /// Time since the first of them.
+    /// Time since the first octets.
     pub time: Duration,
 }
 
@@ -123,9 +123,9 @@ pub struct About {
 pub enum What {
     /// The block begins to come.
     Coming,
-    /// It is whole and durable here.
+    /// The block is whole and durable here.
     Stored,
-    /// It was found after a restart.
+    /// The block was found after a restart.
     Resumed,
     /// The block begins to leave.
     Leaving,
@@ -133,7 +133,7 @@ pub enum What {
     Passed,
     /// It is for this engine, whole, and durable under this name.
     Received(PathBuf),
-    /// It is for this engine, and was here before.
+    /// The block is for this engine, and was here before.
     Again,
     /// It is lost: the inward session was cancelled, or nothing more came.
     Lost(&'static str),
@@ -156,7 +156,7 @@ pub struct Outcome {
     pub octets: u64,
     /// The session with the next hop.
     pub session: Option<u64>,
-    /// Time until the next hop had it.
+    /// Time until the next hop had the block.
     pub hop: Option<Duration>,
     /// The report of the destination, or of a hop on the way, and when it came.
     pub end: Option<(EndReport, Duration)>,
@@ -167,7 +167,7 @@ pub struct Outcome {
 /// News of a station.
 #[derive(Debug)]
 pub enum Told {
-    /// It hears at this address.
+    /// The station hears at this address.
     Listening(SocketAddr),
     /// Something happened to a block.
     Block(About, What),
