@@ -52,7 +52,7 @@ impl Entries {
 }
 
 impl Value {
-    /// As a file may have it.
+    /// The value as a file may have it.
     fn written(&self) -> Json {
         match self {
             Self::Text(text) => json!(text),

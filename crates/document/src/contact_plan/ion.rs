@@ -30,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<Plan, Wrong> {
 enum Kind {
     /// The plan's beginning.
     Start,
-    /// 1970, since they are dates, or count from one.
+    /// From 1970, since times are dates, or counted from one.
     Dates,
 }
 
