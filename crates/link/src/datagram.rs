@@ -79,7 +79,7 @@ use crate::stream::{DownReason, LinkCommand, RefuseReason, TransferId};
 pub enum Assurance {
     /// That all of it left; it may be lost (`Sent`).
     Sent,
-    /// That the peer has all of it (`Transmitted`).
+    /// The peer has the whole transfer (`Transmitted`).
     Acknowledged,
 }
 
@@ -97,7 +97,7 @@ pub struct Capabilities {
 /// Whether octets can pass in one direction of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathState {
-    /// As far as is known, yes.
+    /// The path is open, as far as is known.
     #[default]
     Open,
     /// No: the contact is over or there is no carrier.
@@ -159,7 +159,7 @@ pub enum DatagramEvent {
     Complete {
         /// The transfer.
         transfer: TransferId,
-        /// Octets of it.
+        /// Octets of the transfer.
         length: u64,
     },
     /// An incoming transfer of which pieces came will not be completed.

@@ -131,7 +131,7 @@ pub struct Service {
 /// A beacon: one datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beacon {
-    /// The node that sends it.
+    /// The node that sends the beacon.
     pub node: NodeId,
     /// The time until the next, in whole seconds but in DTN2's form, where it is in tenths; zero where none will follow, `None` where it is not said.
     pub period: Option<Duration>,

@@ -72,7 +72,7 @@ struct Incoming {
     transfer: u64,
     octets: u64,
     received: u64,
-    /// The node does not want it.
+    /// Whether the node does not want the bundle.
     is_refused: bool,
 }
 

@@ -58,7 +58,7 @@ pub enum Said {
     Failed {
         /// Its number, chosen by the node.
         transfer: u64,
-        /// Why (RFC 9174 table 6).
+        /// The reason (RFC 9174 table 6).
         reason: u8,
     },
     /// The bundle that has begun comes no further.

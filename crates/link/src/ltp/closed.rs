@@ -35,7 +35,7 @@ pub(super) struct Over {
 /// A data segment's relation to the sessions that are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lateness {
-    /// It is of none of them.
+    /// The segment is of no such session.
     No,
     /// The segment is late.
     Late,

@@ -162,7 +162,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The same with every value inside its bounds.
+    /// The same configuration with every value inside its bounds.
     pub(super) fn bounded(mut self) -> Self {
         self.transfer_mru = self.transfer_mru.min(MAX_BLOCK_OCTETS);
         self.sessions = self.sessions.max(1);

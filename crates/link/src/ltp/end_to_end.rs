@@ -179,7 +179,7 @@ pub struct EndReport {
 /// The outcome of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// The destination has all of it.
+    /// The destination has the whole block.
     Complete,
     /// Green octets were lost.
     Partial,

@@ -32,7 +32,7 @@ pub(super) enum Expiry {
     No,
     /// The session is cancelled.
     Cancel(Reason),
-    /// It is over, without a word.
+    /// The session is over, without a message.
     Over,
 }
 

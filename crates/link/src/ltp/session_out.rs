@@ -65,7 +65,7 @@ pub(super) struct SessionOut {
     copied: u64,
     /// Octets that were lost when they were sent for the first time.
     lost: u64,
-    /// The last datagram with octets of it.
+    /// The last datagram with octets of the block.
     pub(super) last_given: u64,
     pub(super) cancellation: Option<(Reason, Awaited)>,
     /// When the peer last said something.
@@ -79,7 +79,7 @@ pub(super) struct SessionOut {
 /// The reason for which a report changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unwanted {
-    /// It breaks a rule: it is not acknowledged either.
+    /// The report breaks a rule: it is not acknowledged either.
     Fault(Fault),
     /// The report came before.
     Redundant,

@@ -95,16 +95,16 @@ pub(super) struct Awaited {
 /// The outcome of a wish to send a segment again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
-    /// It is to be queued.
+    /// The segment is to be queued.
     Queue,
-    /// It is on its way out already.
+    /// The segment is on its way out already.
     OnItsWay,
-    /// It was sent too often.
+    /// The segment was sent too often.
     Exceeded,
 }
 
 impl Awaited {
-    /// It is queued for the first time.
+    /// A segment that is queued for the first time.
     pub(super) const fn new() -> Self {
         Self {
             times: 1,
@@ -132,7 +132,7 @@ impl Awaited {
         self.is_queued = true;
     }
 
-    /// It was given to the driver.
+    /// The segment was given to the driver.
     pub(super) const fn given(&mut self) {
         self.is_queued = false;
     }

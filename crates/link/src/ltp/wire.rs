@@ -310,7 +310,7 @@ impl<'a> From<&'a Envelope> for Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    /// The same, with the extensions for several hops.
+    /// The same extensions, with those for several hops.
     pub(super) const fn with_end_to_end(mut self, extensions: &'a [u8]) -> Self {
         self.end_to_end = extensions;
         self

@@ -46,7 +46,7 @@ pub(super) struct Reading {
     pub(super) rest: Option<Vec<u8>>,
     /// The stream breaks a rule.
     pub(super) is_broken: bool,
-    /// It ends within the head of a bundle.
+    /// Whether the stream ends within the head of a bundle.
     is_cut: bool,
 }
 

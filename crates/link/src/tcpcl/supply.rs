@@ -21,7 +21,7 @@ impl Supplies {
         }
     }
 
-    /// One more transfer is to be sent.
+    /// Adds a transfer to be sent.
     pub(super) fn push(&mut self, supply: Supply) {
         self.waiting.push_back(supply);
     }

@@ -29,9 +29,9 @@ pub(super) struct Timers {
 /// The phase of a session, as far as its clocks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It is being set up.
+    /// The session is being set up.
     SettingUp,
-    /// It is established, and no transfer is under way.
+    /// The session is established, and no transfer is under way.
     Idle,
     /// Transfers are under way.
     Live,

@@ -46,7 +46,7 @@ pub struct Conversation {
     filled: Option<Instant>,
     /// Datagrams given out.
     given: u64,
-    /// Of those, the ones that have left.
+    /// Datagrams given out that have left.
     left: u64,
     keepalive: Timer,
     announcement: Timer,

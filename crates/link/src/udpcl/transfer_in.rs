@@ -33,7 +33,7 @@ pub(super) struct TransfersIn {
     most_octets: u64,
     /// By the peer's numbers.
     incomplete: BTreeMap<u64, Incomplete>,
-    /// Octets that came of those.
+    /// Octets that came of those transfers.
     octets: u64,
     ended: Ended,
     /// Our number of the next transfer.

@@ -80,7 +80,7 @@ pub(super) struct Conditions {
     pub(super) closed: Vec<(u64, u64, usize)>,
 }
 
-/// One of the two, with its node.
+/// One of the two ends, with its node.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) engine: Engine,
