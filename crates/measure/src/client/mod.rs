@@ -234,7 +234,7 @@ impl Client {
         self.close_within(LINGER)
     }
 
-    /// The same with another patience.
+    /// Closes the client with another patience.
     pub fn close_within(mut self, linger: Duration) -> Summary {
         self.end(linger)
     }

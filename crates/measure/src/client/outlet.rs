@@ -72,9 +72,9 @@ pub enum Worth {
 /// The result of adding a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It has left or waits to.
+    /// The row has left or waits to.
     Taken,
-    /// There was no room for it.
+    /// There was no room for the row.
     Dropped,
 }
 
@@ -347,7 +347,7 @@ impl Outlet {
         self.sent -= start;
     }
 
-    /// Why nothing is taken, where it is known.
+    /// The reason for which nothing is taken, where it is known.
     pub fn refusal(&self) -> Option<&str> {
         match &self.way {
             Transport::Tcp(link) => link.refusal(),

@@ -14,7 +14,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Of what is to be tried at once.
+    /// A task that is to be tried at once.
     pub fn new() -> Self {
         Self {
             due: Instant::now(),

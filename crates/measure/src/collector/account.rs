@@ -90,7 +90,7 @@ pub struct Account {
 /// The first or repeated arrival of a parcel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It is the first of its run.
+    /// The parcel is the first of its run.
     First,
     /// Others of its run were there, it was not.
     New,

@@ -94,7 +94,7 @@ pub struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// It cannot be told from another one.
+    /// The error that the sender cannot be told from another one.
     pub fn taken(&self) -> DatabaseError {
         DatabaseError::refused(format!(
             "the sender's name '{}', also as '{0}@{}', is that of another sender",

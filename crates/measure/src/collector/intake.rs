@@ -95,7 +95,7 @@ pub enum IntakeError {
     /// The octets are no session.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// They end within a header.
+    /// The octets end within a header.
     #[error("it ends within its header")]
     NoHeader,
     /// They are a session without a number: when they come again, nobody can tell.

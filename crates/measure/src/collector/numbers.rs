@@ -15,7 +15,7 @@ const SERIES_MAX: usize = 10_000;
 /// Stretches of numbers that are told apart in a stream; where there are more, the first gap counts as one for good.
 const STRETCHES_MAX: usize = 1024;
 
-/// The same where all streams together have very many.
+/// The same bound where all streams together have very many.
 const STRETCHES_SCARCE: usize = 16;
 
 /// Stretches of all streams, beyond which each has few.
@@ -282,7 +282,7 @@ impl Numbers {
 /// The bits of a number on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// As many as they need.
+    /// As many bits as the numbers need.
     Whole,
     /// The last 32.
     Bits32,

@@ -34,14 +34,14 @@ pub struct OpenDatabase {
     kept_octets: usize,
     /// The transaction holds something beside rows.
     is_begun: bool,
-    /// When something was last asked of it.
+    /// The time at which the database was last asked.
     used: Instant,
     /// Something was committed since all was written back.
     is_behind: bool,
 }
 
 impl OpenDatabase {
-    /// Of a database that was opened just now.
+    /// The state of a database that was opened just now.
     pub fn new(open: Open) -> Self {
         Self {
             open: Some(open),
@@ -141,7 +141,7 @@ pub struct Client {
     pub run: RunName,
     /// Nothing of it can be stored.
     pub is_refused: bool,
-    /// It has ended, and goes with the next commit.
+    /// Whether the client has ended, and goes with the next commit.
     pub ended: bool,
 }
 

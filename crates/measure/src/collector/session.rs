@@ -34,7 +34,7 @@ pub type SessionKey = u64;
 /// A message of a session to the thread that has the databases.
 #[derive(Debug)]
 pub struct Call {
-    /// The session that sends it.
+    /// The session that sends the call.
     pub session: SessionKey,
     /// The content of the message.
     pub said: Said,
@@ -73,9 +73,9 @@ pub struct Arrived {
 /// The outcome of a parcel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// It is durable, or was before.
+    /// The parcel is durable, or was before.
     Stored,
-    /// It will never be stored.
+    /// The parcel will never be stored.
     Refused(String),
     /// It is not stored now, and why; given again, it may be.
     Not(String),

@@ -29,7 +29,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Those that a database has.
+    /// The tables that a database has.
     pub fn of(database: &mut dyn Database) -> Result<Self, DatabaseError> {
         let known = database.tables()?.into_iter();
         let known = known.map(|(name, schema)| (name.to_ascii_lowercase(), (name, schema)));

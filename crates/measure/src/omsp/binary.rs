@@ -15,7 +15,7 @@ const LONG: u8 = 0x02;
 
 /// Octets before the body of a short packet.
 const SHORT_HEAD_OCTETS: usize = 5;
-/// The same of a long one.
+/// Octets before the body of a long packet.
 const LONG_HEAD_OCTETS: usize = 7;
 
 /// Octets of a text: its length has one, and 255 is not used.
@@ -242,7 +242,7 @@ pub(super) enum Build {
     Whole,
     /// The part that is here is well-formed; true where it is more than the octets before the values.
     Cut { has_head: bool },
-    /// It is no body of that length.
+    /// The octets are no body of that length.
     Wrong,
 }
 

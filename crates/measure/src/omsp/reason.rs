@@ -21,11 +21,11 @@ pub enum Reason {
     TooLong,
     /// Other clients' long rows had taken all the memory that there is for them.
     NoRoom,
-    /// The session ended within it.
+    /// The session ended within the row.
     Truncated,
     /// A packet that is not built as one, or octets between packets.
     Packet,
-    /// The database does not take its stream, or it.
+    /// The database does not take the stream, or the row.
     NoTable,
     /// The collector ended while its database was away.
     Lost,
