@@ -386,7 +386,7 @@ impl BundleVersions {
 /// The strictness with which bundles are read (the list of what lenient means is in the bundle crate).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadingPolicy {
-    /// As the standards say.
+    /// Bundles are read as the standards say.
     #[default]
     Strict,
     /// With the published exceptions.
@@ -459,7 +459,7 @@ pub const COPIES: u32 = 8;
 /// Routers that are programs of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExternalConfig {
-    /// Settings of all of them.
+    /// Settings of all external routers.
     pub policy: ExternalPolicy,
     /// Their destinations. The most specific pattern of a destination counts, of [`Config::routing`] and of this, the first of equals.
     pub routing: Vec<ExternalRouting>,

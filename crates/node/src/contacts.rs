@@ -43,7 +43,7 @@ pub enum ContactError {
     /// Both ends are one node.
     #[error("a node needs no contact with itself")]
     Itself,
-    /// It is over before it has begun.
+    /// The contact is over before it has begun.
     #[error("it ends before it begins")]
     Reversed,
     /// Nothing could be sent in it, or more than is possible.
@@ -67,9 +67,9 @@ pub enum Phase {
     Over,
     /// The contact is on.
     Now,
-    /// It is the next one of its direction.
+    /// The contact is the next one of its direction.
     Next,
-    /// Others of its direction begin before it.
+    /// Other contacts of the direction begin before it.
     Later,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Leaving {
     pub(crate) ending: Ending,
     /// Its payload, where it leaves with another than it has.
     pub(crate) record: Option<Bytes>,
-    /// It leaves in the other version.
+    /// Whether the bundle leaves in the other version.
     pub(crate) is_translated: bool,
 }
 

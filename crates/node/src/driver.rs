@@ -73,7 +73,7 @@ pub enum Purpose {
 /// The state, as far as a driver knows it, of the path that a stream takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// Nothing speaks against it.
+    /// Nothing speaks against the path.
     Open,
     /// Octets sent over it have been sent again and are still not answered, or it began at an address that
     /// this machine no longer has.
@@ -525,7 +525,7 @@ pub enum Occurrence {
         id: BundleId,
         /// The neighbour.
         to: NodeId,
-        /// The text that came with it.
+        /// The reason that the peer gave.
         reason: RefuseReason,
     },
     /// A neighbour rejected a message of this node (RFC 9174 5.1.2): one of the two is at fault.

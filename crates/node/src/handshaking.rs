@@ -40,14 +40,14 @@ pub(crate) struct Handshakes {
 /// The messages of one neighbour.
 #[derive(Clone, Copy, Debug, Default)]
 struct Exchange {
-    /// It has sent a message.
+    /// Whether the neighbour has sent a message.
     speaks: bool,
     /// The last payloads that were read, the oldest first.
     read: [Option<Instant>; READS],
     /// Its last request that was answered, and its last response that was heard.
     answered: Option<Instant>,
     heard: Option<Instant>,
-    /// The last request to it.
+    /// The time of the last request to the neighbour.
     asked: Option<Instant>,
     /// The last messages to it, as long as no other bundles have their keys.
     request: Option<BundleKey>,

@@ -7,7 +7,7 @@ use alloc::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct Series<T> {
     values: VecDeque<Option<T>>,
-    /// Number of the first of them.
+    /// The number of the first item.
     first: u64,
     count: usize,
 }

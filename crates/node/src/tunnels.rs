@@ -16,7 +16,7 @@ use crate::sending::{NOT_ACCEPTABLE_RETRY, PendingRead};
 /// Octets of a payload that are read first: a custody signal has no more.
 const FIRST_OCTETS: u64 = 64 * 1024;
 
-/// Octets that are read at once behind them.
+/// Octets that are read at once behind the first.
 const NEXT_OCTETS: u64 = 256 * 1024;
 
 impl Node {

@@ -52,7 +52,7 @@ pub struct Present {
     pub retry_in_ms: Option<u64>,
     /// Fragments, for the others of their wholes.
     pub fragments: u64,
-    /// They have left, and are kept.
+    /// Bundles that have left, and are kept.
     pub sent: u64,
     /// Damaged on disk.
     pub damaged: u64,
@@ -69,7 +69,7 @@ pub enum Cause {
     NotChosen(usize),
     /// A router that is a program has not decided.
     Undecided,
-    /// This next hop has not taken it.
+    /// The next hop has not taken the bundle.
     Way(Way),
     /// The endpoint is of this node, and no application has registered it.
     NotRegistered,
@@ -77,9 +77,9 @@ pub enum Cause {
     NoSubscriber,
     /// It is with an application that has not confirmed it, or waits for its turn there.
     Delivering,
-    /// It is being sent to these neighbours.
+    /// The bundle is being sent to these neighbours.
     Sending(Vec<NodeId>),
-    /// It rests for so many milliseconds.
+    /// The bundle rests for so many milliseconds.
     Resting(u64),
     /// A neighbour refused it last, so many milliseconds ago.
     Refused {

@@ -527,7 +527,7 @@ fn three_held(acknowledgments: Acknowledgments) -> World {
     world
 }
 
-/// Of applications; messages that wait for neighbours are others.
+/// Bundles of applications; messages that wait for neighbours are others.
 fn held(world: &World) -> Vec<u64> {
     let kept = world.machines[0].store.kept.bundles.values();
     let ids = kept.map(|(stored, _)| &stored.id);

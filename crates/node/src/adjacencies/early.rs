@@ -43,7 +43,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// This run and the one behind it.
+    /// Joins this run and the one behind it.
     fn joined(self, behind: Self) -> Self {
         Self {
             octets: self.octets.saturating_add(behind.octets),

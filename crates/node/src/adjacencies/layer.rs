@@ -37,7 +37,7 @@ pub(crate) struct OneWay {
 
 /// A message of a layer to the node.
 pub(crate) enum Told {
-    /// As the layer has it.
+    /// An event as the layer has it.
     Link(LinkEvent),
     /// The next octets of a transfer that comes in are in the store.
     Placed { transfer: TransferId, run: Run },

@@ -39,7 +39,7 @@ enum Dialect {
     Unknown,
     /// It said nothing to version 4: version 3 is tried, once.
     Perhaps3,
-    /// It answered version 4 with version 3.
+    /// The peer answered version 4 with version 3.
     Only3,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Link {
     pace: Pace,
     pub(crate) failures: u32,
     pub(crate) next_attempt: Option<Instant>,
-    /// The peer asked not to be dialled before that.
+    /// The time before which the peer asked not to be dialled.
     not_before: Option<Instant>,
     dialect: Dialect,
     pub(crate) peer: Option<NodeId>,
@@ -143,7 +143,7 @@ impl Link {
             && self.config.policy.order == config.policy.order
     }
 
-    /// It leads to another address now: dialled at once.
+    /// The link leads to another address now: dialled at once.
     pub(crate) fn redial(&mut self, now: Instant) -> bool {
         self.failures = 0;
         if self.enabled == Enabled::Yes {
@@ -403,7 +403,7 @@ pub(crate) fn told(version: Version, answered: Option<Version>, reason: &DownRea
 /// The fate of a connection that a dial led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Welcome {
-    /// It is a session of the link.
+    /// The connection is a session of the link.
     Wanted,
     /// The link has all its sessions by now.
     Surplus,

@@ -74,7 +74,7 @@ pub(crate) struct Neighbour {
     pub(crate) reads: Reads,
     /// A bundle that goes out over this session while it still comes in.
     pub(crate) cut_through: Option<dhow_bundle::storage::BundleKey>,
-    /// Others that wait for that.
+    /// Other bundles that wait for the transfer.
     pub(crate) queueing: Option<Queueing>,
     /// When bundles that may not go here are taken out of the way of others next.
     pub(crate) clear_at: Instant,
@@ -107,9 +107,9 @@ pub(crate) struct Neighbour {
 /// The consequence for an accepted session whose path is lost and that nothing has replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfLost {
-    /// It may come back by itself.
+    /// The path may come back by itself.
     Keep,
-    /// It is cut, so that the peer dials anew.
+    /// The connection is cut, so that the peer dials anew.
     Cut,
 }
 
@@ -183,7 +183,7 @@ impl Neighbour {
         }
     }
 
-    /// One with which nothing has been spoken.
+    /// A neighbour with which nothing has been spoken.
     pub(crate) fn new(
         session: Layer,
         (policy, announced_mru): (&SessionPolicy, u64),

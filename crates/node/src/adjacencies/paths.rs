@@ -59,7 +59,7 @@ impl Adjacencies {
             .get_or_insert(now.monotonic + CHECK_INTERVAL);
     }
 
-    /// It is time to check paths again.
+    /// The time has come to check paths again.
     pub(crate) fn path_timeout(&mut self, out: &mut Outbox, now: Now) {
         self.path_check = None;
         self.check_paths(out, now, IfLost::Keep);

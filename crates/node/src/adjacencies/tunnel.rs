@@ -35,12 +35,12 @@ pub(crate) struct Tunnel {
     /// Those that are read, and of them those whose next octets are not asked for.
     coming: BTreeMap<TransferId, Coming>,
     paused: VecDeque<TransferId>,
-    /// Those whose first octets are being read.
+    /// Carriers whose first octets are being read.
     opened: BTreeSet<BundleKey>,
     /// Reads under way, at most [`READINGS_BOUND`].
     readings: usize,
     settled: VecDeque<(Coming, Settled)>,
-    /// Those for whose bundle there was no room once.
+    /// Carriers for whose bundle there was no room once.
     tried: BTreeSet<BundleKey>,
     next_coming: u64,
 }
@@ -68,9 +68,9 @@ pub(crate) struct Coming {
 /// The fate of a bundle in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// It is durable here, or was here before.
+    /// The bundle is durable here, or was here before.
     Taken,
-    /// It is not, for this reason.
+    /// The bundle is not taken, for this reason.
     Refused(RefuseReason),
 }
 

@@ -72,7 +72,7 @@ struct Round {
     answered: u64,
     /// It ends when so many octets are answered; `None` before the first answer.
     until: Option<u64>,
-    /// As much was under way as may be.
+    /// Whether as much was under way as may be.
     is_full: bool,
 }
 

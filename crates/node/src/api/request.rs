@@ -226,13 +226,13 @@ fn response(created: &Created<'_>) -> AapResponse {
 enum Slot {
     /// The node has the request.
     Waiting {
-        /// As the client spelt it.
+        /// The destination as the client spelt it.
         destination: Arc<str>,
         lifetime_ms: u64,
         payload_octets: u64,
         request_id: Option<u64>,
     },
-    /// Waiting for those before it.
+    /// An answer that waits for those before it.
     Answered(Box<AapResponse>),
 }
 

@@ -44,7 +44,7 @@ pub struct BibePeer {
     pub types: BibeTypes,
     /// The peer's codes of dispositions.
     pub numbering: Numbering,
-    /// The time that a bundle takes to it.
+    /// The time that a bundle takes to the peer.
     pub latency: Duration,
     /// The first transmission in a signal waits so long for others, if the peer does not expect the signal sooner.
     pub delay: Duration,

@@ -41,7 +41,7 @@ impl DiscoverConfig {
     /// Most neighbours that may be known at a time.
     pub const NEIGHBOURS_MAX: u32 = 1_024;
 
-    /// One with such links, and the defaults.
+    /// A place with such links, and the defaults.
     #[must_use]
     pub const fn usual(link: LinkConfig) -> Self {
         Self {

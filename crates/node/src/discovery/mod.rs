@@ -73,7 +73,7 @@ impl Discovery {
         }
     }
 
-    /// Counts of all of them.
+    /// Counts of all places.
     pub(crate) fn counts(&self) -> BeaconCounts {
         let mut counts = BeaconCounts::default();
         for place in &self.places {

@@ -137,7 +137,7 @@ pub(crate) struct Neighbour {
 }
 
 impl Neighbour {
-    /// One that is heard of for the first time.
+    /// A neighbour that is heard of for the first time.
     pub(crate) fn new(now: Instant, from: SocketAddr, format: Format, dial_at: Instant) -> Self {
         Self {
             candidates: Vec::new(),
@@ -196,7 +196,7 @@ impl Neighbour {
         }
     }
 
-    /// It says from this address that it goes.
+    /// The neighbour says from this address that it goes.
     pub(crate) fn departs(&mut self, now: Instant, from: IpAddr) {
         self.candidates.retain(|it| it.source != from);
         self.look_at = now;

@@ -3,7 +3,7 @@
 /// Why a beacon is of no use. Each has its name in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Refused {
-    /// It could not be read.
+    /// The beacon could not be read.
     Malformed,
     /// It is one of this node's, or of somebody who takes its name.
     Own,
@@ -79,7 +79,7 @@ pub struct BeaconCounts {
 }
 
 impl BeaconCounts {
-    /// Those that were of no use for this reason.
+    /// Beacons that were of no use for this reason.
     #[must_use]
     pub fn refused(&self, reason: Refused) -> u64 {
         self.refused.get(reason.at()).copied().unwrap_or_default()

@@ -27,7 +27,7 @@ pub(crate) struct Connection {
 
 /// The part that a program takes.
 pub(crate) enum Part {
-    /// It has until then to say which.
+    /// The time until which the program has to say which.
     Unknown(Instant),
     /// A router.
     Router(RouterId),

@@ -92,14 +92,14 @@ impl Mode {
 /// A message of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It is the router of this name.
+    /// The program is the router of this name.
     Router {
         /// Highest version that it speaks.
         version: u64,
         /// The name in the node file.
         name: String,
     },
-    /// It leads to a neighbour.
+    /// The program leads to a neighbour.
     Neighbour {
         /// Highest version that it speaks.
         version: u64,
@@ -300,7 +300,7 @@ pub struct Question {
 pub enum Outcome {
     /// The neighbour has the bundle.
     Given,
-    /// It has not; it is tried again.
+    /// The neighbour has no copy; it is tried again.
     Returned,
     /// It is to have none: it has the bundle, or the bundle does not fit.
     Barred,

@@ -137,7 +137,7 @@ pub(crate) enum CopyEnd {
     Given,
     /// It has not, and is given none before so long.
     Returned(Duration),
-    /// It is never to have one.
+    /// The neighbour is never to have the copy.
     Barred,
 }
 

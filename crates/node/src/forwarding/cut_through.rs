@@ -30,7 +30,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// The fate of a bundle that went on while it was not durable here, and still is not.
 #[derive(Clone, Debug)]
 pub(crate) enum CutThrough {
-    /// It is being sent while it comes in.
+    /// The bundle is being sent while it comes in.
     UnderWay(CutThroughTransfer),
     /// All of it was given to a session.
     Left(SessionId, TransferId),
@@ -38,7 +38,7 @@ pub(crate) enum CutThrough {
     Given,
     /// An application has it for good.
     Confirmed,
-    /// The echo service has answered it.
+    /// The echo service has answered the bundle.
     Answered,
     /// Somebody has been given it and has said nothing, and the store could not keep it.
     Orphaned(Orphan),

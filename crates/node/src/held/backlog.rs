@@ -20,7 +20,7 @@ pub(crate) struct Backlog {
     octets: u64,
     /// Octets of applications' requests.
     of_clients: u64,
-    /// Those of each stream that has given any.
+    /// Octets of each stream that has given any.
     shares: BTreeMap<StreamId, u64>,
     /// Those of bundles that arrive no longer: the store has them until it answers the abandonment. Each waits with an
     /// octet at least, so there are no more than the queue has octets.

@@ -363,7 +363,7 @@ impl Bundles {
         self.count
     }
 
-    /// Octets of them.
+    /// Octets of the bundles.
     pub(crate) fn octets(&self) -> u64 {
         self.octets
     }
@@ -382,7 +382,7 @@ impl Bundles {
         self.iter_from(BundleKey(0))
     }
 
-    /// Those of them from this key on.
+    /// The bundles from this key on.
     pub(crate) fn iter_from(&self, from: BundleKey) -> impl Iterator<Item = (BundleKey, &Entry)> {
         let (sheet, _) = split(from.0);
         let first = u32::try_from(sheet * SHEET).unwrap_or(u32::MAX);

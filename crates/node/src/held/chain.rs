@@ -23,7 +23,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Of a bundle that is in no chain.
+    /// The links of a bundle that is in no chain.
     pub(super) const OUT: Self = Self {
         before: NOWHERE,
         after: NOWHERE,

@@ -119,7 +119,7 @@ impl Endpoints {
         index
     }
 
-    /// One user fewer; the last one frees the place.
+    /// Counts one user less; the last one frees the place.
     pub(crate) fn release(&mut self, index: EndpointIndex) {
         if self.count(index.0, -1) == 0
             && let Some(known) = self.slot(index.0).and_then(Option::take)

@@ -29,7 +29,7 @@ pub(crate) struct Fragment {
 pub(crate) enum Removal {
     /// An application has the bundle.
     Delivered,
-    /// The next hop has it.
+    /// The next hop has the bundle.
     Forwarded,
     /// Expired, dropped or corrupt.
     Deleted,

@@ -95,7 +95,7 @@ pub(crate) struct Held {
     backlog: Backlog,
     /// Parts that are kept of bundles that are coming in.
     reactive: BTreeMap<BundleKey, Reactive>,
-    /// Those parts on their way into the store.
+    /// The kept parts on their way into the store.
     reactive_fragments: BTreeMap<BundleKey, ReactiveFragment>,
     retracted: Retracted,
     /// The octets that they and the bundles have in common.

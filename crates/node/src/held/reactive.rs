@@ -80,7 +80,7 @@ pub(crate) enum Fate {
     Kept,
     /// Nothing more comes: it goes its way.
     Final,
-    /// It is not wanted any more.
+    /// The part is not wanted any more.
     Dropped,
 }
 

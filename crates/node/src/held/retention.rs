@@ -90,13 +90,13 @@ pub(crate) enum Trigger {
     Queued,
     /// A session, a subscriber or a service of this node takes it.
     Taken,
-    /// It is a fragment whose unit is not whole.
+    /// The bundle is a fragment whose unit is not whole.
     PartOfUnit,
-    /// It stands for a unit that is whole.
+    /// The bundle stands for a unit that is whole.
     UnitWhole,
     /// Another fragment of its whole is damaged.
     UnitBroken,
-    /// It is tried again later.
+    /// The bundle is tried again later.
     RetryLater {
         /// At this time.
         until: Instant,
@@ -162,10 +162,10 @@ pub(crate) struct Impossible {
 }
 
 impl Retention {
-    /// Of a bundle whose octets begin to come in.
+    /// The state of a bundle whose octets begin to come in.
     pub(crate) const ARRIVING: Self = Self(State::Arriving);
 
-    /// Of a bundle that an earlier run stored.
+    /// The state of a bundle that an earlier run stored.
     pub(crate) const RECOVERED: Self = Self(State::DispatchPending);
 
     pub(crate) const fn state(self) -> State {

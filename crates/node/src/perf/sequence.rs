@@ -9,7 +9,7 @@ const RANGES_MAX: usize = 128;
 /// The relation of a sequence number to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Novelty {
-    /// It has not come before.
+    /// The number has not come before.
     New,
     /// The number has come before.
     Repeated,

@@ -117,7 +117,7 @@ struct Peer {
     is_up: bool,
 }
 
-/// Those that a node knows.
+/// The acknowledgments that a node knows.
 #[derive(Default)]
 pub(crate) struct Acknowledgments {
     now: Instant,
@@ -196,7 +196,7 @@ impl Acknowledgments {
         known.is_some_and(|it| now < it.until)
     }
 
-    /// Those of bundles that live, the newest first.
+    /// The acknowledgments of bundles that live, the newest first.
     pub(crate) fn newest(&self, now: Instant) -> impl Iterator<Item = &Acknowledgment> {
         let newest = self.known.values().rev();
         newest.filter(move |it| now < it.until)

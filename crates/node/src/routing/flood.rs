@@ -61,17 +61,17 @@ pub(crate) struct Flood {
 struct Peer {
     /// Of each priority all bundles before this number have had their turn; of one that is missing none.
     turns: BTreeMap<Priority, u64>,
-    /// Those of them that have another, and when.
+    /// Bundles of them that have another turn, and its time.
     again: BTreeMap<u64, Instant>,
     /// Those of them that rest until then, the first to wake first.
     paused: BTreeSet<(Instant, u64)>,
-    /// Those behind that have none: it has them.
+    /// Bundles behind that have no turn: the neighbour has them.
     known: BTreeSet<u64>,
     /// When it went, while it is away.
     went: Option<Instant>,
     /// It may be about to tell what it holds: it is given nothing before.
     awaited: Option<Instant>,
-    /// When it last told so.
+    /// The time at which the neighbour last told so.
     heard: Option<Instant>,
     /// When it was last told something, and before which number all bundles were, whatever their priority. None where it has come and is to be told of all.
     told: Option<(Instant, u64)>,
@@ -113,7 +113,7 @@ impl Peer {
         self.turns.insert(priority_of(number), number + 1);
     }
 
-    /// It has a bundle, or is about to.
+    /// The neighbour has a bundle, or is about to.
     fn know(&mut self, number: u64) {
         if !self.is_behind(number) {
             self.known.insert(number);

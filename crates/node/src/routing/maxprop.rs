@@ -392,7 +392,7 @@ mod tests {
         Instant::START + Duration::from_secs(seconds)
     }
 
-    /// One that has met these nodes one after another.
+    /// A scheme that has met these nodes one after another.
     fn met(nodes: &[u32]) -> MaxProp {
         let mut maxprop = MaxProp::default();
         for (second, number) in (0..).zip(nodes) {

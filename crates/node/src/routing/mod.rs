@@ -70,7 +70,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) hops: u64,
     /// Octets of it in the store.
     pub(crate) octets: u64,
-    /// The neighbour that brought it.
+    /// The neighbour that brought the bundle.
     pub(crate) from: Option<&'a NodeId>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) enum BundleChange<'a> {
     Given(&'a NodeId),
     /// This node has not got the copy that was on its way, and gets none before this time.
     Returned(&'a NodeId, Instant),
-    /// This node is to have no copy of it.
+    /// This node is to have no copy of the bundle.
     Barred(&'a NodeId),
     /// It is held no more; its key may come back as another bundle's.
     Removed,
@@ -308,7 +308,7 @@ impl Routers {
         u8::try_from(self.routers.len() + place).ok().map(RouterId)
     }
 
-    /// Those that are programs of their own.
+    /// The routers that are programs of their own.
     pub(crate) fn externals(&self) -> &[External] {
         &self.externals
     }

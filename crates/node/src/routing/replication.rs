@@ -116,7 +116,7 @@ impl Peer {
         self.ranked.insert((rank, number));
     }
 
-    /// It is not to be given a bundle now.
+    /// The neighbour is not to be given a bundle now.
     fn unrank(&mut self, number: u64) {
         if let Some(rank) = self.ranks.remove(&number) {
             self.ranked.remove(&(rank, number));

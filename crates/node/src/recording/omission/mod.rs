@@ -54,7 +54,7 @@ enum Stream {
 }
 
 impl Omission {
-    /// Of what a node with this configuration is told.
+    /// The omission for a node with this configuration.
     pub(super) fn new(config: &Config) -> Self {
         Self {
             local: Local::new(config),
