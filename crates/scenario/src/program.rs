@@ -46,7 +46,7 @@ pub enum Failure {
     /// The run has failed.
     #[default]
     OfRun,
-    /// It is what was measured; the run goes on.
+    /// The failure is what was measured; the run goes on.
     Measured,
 }
 

@@ -449,7 +449,7 @@ pub enum Pace {
     Constant(Duration),
     /// As long in the mean, independently of each other (a Poisson process).
     Mean(Duration),
-    /// As [`Traffic::list`] says.
+    /// The times of [`Traffic::list`].
     Listed,
 }
 
