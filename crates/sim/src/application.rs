@@ -51,11 +51,11 @@ pub enum Heard {
 /// The answer of an application to a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It has it for good.
+    /// The application has the delivery for good.
     Confirm,
-    /// It cannot take it now.
+    /// The application cannot take the delivery now.
     Decline,
-    /// It is gone before it has said anything.
+    /// The application is gone before it has answered.
     Crash,
 }
 
@@ -99,7 +99,7 @@ enum Stage {
 }
 
 impl Application {
-    /// One that is not connected.
+    /// An application that is not connected.
     #[must_use]
     pub const fn new(role: Role, endpoint: String) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl Application {
         self.session.as_ref().map(|session| session.stream)
     }
 
-    /// It is connected; what it says first comes back.
+    /// Connects the application; its first octets come back.
     pub fn connect(&mut self, stream: StreamId) -> Bytes {
         self.session = Some(Session {
             stream,

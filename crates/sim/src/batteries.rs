@@ -28,7 +28,7 @@ pub(crate) struct Battery {
     looked_at: Instant,
     /// Since when it has been empty.
     empty: Option<Instant>,
-    /// The time for which it was, before that.
+    /// The time for which the battery was empty, before that.
     silent: Duration,
 }
 

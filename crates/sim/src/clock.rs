@@ -79,7 +79,7 @@ pub struct ClockError {
 }
 
 impl ClockError {
-    /// Of a scenario's clocks, wherever they jump.
+    /// The clocks of a scenario, wherever they jump.
     #[must_use]
     pub fn of(scenario: &Scenario) -> Self {
         let mut error = Self::default();

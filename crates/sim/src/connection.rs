@@ -70,7 +70,7 @@ pub enum EndState {
 pub struct End {
     /// The machine that has this end.
     pub machine: MachineIndex,
-    /// In which life of it.
+    /// The life of the machine to which this end belongs.
     pub life: Life,
     /// The stream as the machine's node calls it.
     pub stream: StreamId,

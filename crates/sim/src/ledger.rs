@@ -38,7 +38,7 @@ pub enum Confirmation {
 /// One payload's fate.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit {
-    /// Octets of it.
+    /// Octets of the payload.
     pub octets: u64,
     /// When it was given to the node.
     pub sent: Instant,
@@ -48,13 +48,13 @@ pub struct Unit {
     pub to: u32,
     /// Of what reports are asked for: bundle processing control flags.
     pub reports: u64,
-    /// When the node had accepted it.
+    /// The time at which the node had accepted the payload.
     pub accepted: Option<Instant>,
-    /// Whether the node would not have it.
+    /// Whether the node refused the payload.
     pub is_refused: bool,
     /// When the application at its destination had it first.
     pub delivered: Option<Instant>,
-    /// The confirmation of that.
+    /// The confirmation of the delivery.
     pub confirmation: Confirmation,
     /// Its bundle.
     pub bundle: Option<BundleName>,

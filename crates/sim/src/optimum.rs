@@ -70,7 +70,7 @@ impl Optimum {
 struct Temporal<'a> {
     /// Of each node: the other end of each link, and the link's position.
     links: Vec<Vec<(usize, usize)>>,
-    /// Of each link: beginnings and ends, in order.
+    /// The beginnings and ends of each link, in order.
     windows: Vec<(&'a Link, Vec<(Duration, Duration)>)>,
 }
 

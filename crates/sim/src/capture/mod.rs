@@ -70,7 +70,7 @@ pub struct Conversation {
     road: u32,
     /// The machine that dials and the one that listens.
     machines: (MachineIndex, MachineIndex),
-    /// Of the side that dials.
+    /// The port of the side that dials.
     port: u16,
     dialling: Speaker,
     accepting: Speaker,

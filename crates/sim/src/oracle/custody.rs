@@ -41,7 +41,7 @@ pub struct Custodies {
 }
 
 impl Custodies {
-    /// Of machines with these node numbers.
+    /// The oracle for machines with these node numbers.
     #[must_use]
     pub fn new(nodes: Vec<u32>) -> Self {
         let mut machines = Vec::new();

@@ -108,7 +108,7 @@ pub enum Hit {
 /// When the room of a bundle that a store was asked to delete is there for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// Once the store has deleted it.
+    /// The room is free once the store has deleted the bundle.
     OnceDeleted,
     /// At once: the store deletes it before it is given others.
     AtOnce,
@@ -162,7 +162,7 @@ impl Kept {
         holding.flat_map(|holding| holding.facts.values())
     }
 
-    /// The facts about one of those.
+    /// The facts about one of the bundles.
     #[must_use]
     pub fn fact(&self, at: MachineIndex, key: BundleKey) -> Option<&Fact> {
         self.machines.get(at.at())?.facts.get(&key)

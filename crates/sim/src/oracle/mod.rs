@@ -42,7 +42,7 @@ pub use witness::Witness;
 /// Something that must not be.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The oracle that says so.
+    /// The oracle that found it.
     pub oracle: &'static str,
     /// The time at which it was seen.
     pub at: Instant,

@@ -23,7 +23,7 @@ impl Notes {
         }
     }
 
-    /// The store is given one.
+    /// The store is given a note.
     pub(super) fn give(&mut self, note: Bytes) {
         self.pending.push_back(note);
     }
@@ -40,7 +40,7 @@ impl Notes {
         }
     }
 
-    /// Whether a restart may find this one.
+    /// Whether a restart may find this note.
     pub(super) fn allow(&self, found: &Bytes) -> bool {
         self.durable.contains(found) || self.pending.contains(found)
     }

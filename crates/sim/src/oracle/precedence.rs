@@ -47,7 +47,7 @@ pub struct Precedence {
 }
 
 impl Precedence {
-    /// Of a scenario in which nothing has happened.
+    /// The oracle for a scenario in which nothing has happened.
     #[must_use]
     pub fn new(scenario: &Scenario) -> Self {
         let mut traffic = scenario.traffic.iter();

@@ -26,7 +26,7 @@ pub(super) struct Receiving {
     reports: BTreeMap<u64, Told>,
     claimed: Spans,
     is_acknowledged: bool,
-    /// When the peer cancelled it.
+    /// The time at which the peer cancelled the session.
     cancelled: Option<Instant>,
     pub(super) session: Session,
 }

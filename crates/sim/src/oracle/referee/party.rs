@@ -118,7 +118,7 @@ impl Party {
         self.upkeep.hear(now);
     }
 
-    /// It would do something if it could.
+    /// The side would do something if it could.
     pub fn is_blocked(&mut self, how: Blocked, now: Instant) {
         match how {
             Blocked::Writing => self.upkeep.say(now),

@@ -16,7 +16,7 @@ pub enum Seen {
     Said(Arc<Parcel>),
     /// One side has said all of it, which is this.
     SaidWhole(Arc<Parcel>, Vec<u8>),
-    /// One side says what is no bundle.
+    /// One side sends octets that are no bundle.
     Nonsense(String),
     /// One side has heard its blocks.
     Heard(Arc<Parcel>),
