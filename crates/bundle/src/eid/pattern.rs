@@ -1,4 +1,4 @@
-//! [`EidPattern`]: which endpoints a route, a policy or a certificate means.
+//! [`EidPattern`]: the endpoints that a route, a policy or a certificate means.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

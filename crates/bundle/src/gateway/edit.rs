@@ -1,4 +1,4 @@
-//! [`Edit`]: what a gateway says of itself and of the hop.
+//! [`Edit`]: the facts about a gateway and a hop that a translation needs.
 
 use super::untranslatable::Untranslatable;
 use crate::crc::CrcType;

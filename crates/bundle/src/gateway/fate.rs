@@ -1,4 +1,4 @@
-//! [`Fate`]: what becomes of a block for which the other version has no place, by its type and flags.
+//! [`Fate`]: the fate of a block for which the other version has no place, by its type and flags.
 
 use super::untranslatable::Untranslatable;
 use super::{MAX_REMEMBERED_BLOCKS, MAX_REMEMBERED_OCTETS};

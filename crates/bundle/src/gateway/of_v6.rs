@@ -1,4 +1,4 @@
-//! [`OfV6`]: the gateway block in version 7, with what a bundle was in version 6.
+//! [`OfV6`]: the gateway block in version 7, with the fields of a bundle in version 6.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! [`OfV7`]: the gateway block in version 6, with what a bundle was in version 7.
+//! [`OfV7`]: the gateway block in version 6, with the fields of a bundle in version 7.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! [`Remembered`]: the content of a gateway block, for whoever shows it.
+//! [`Remembered`]: the content of a gateway block, for programs that show it.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! [`Refusal`]: which rule octets break that are no acceptable bundle of version 6.
+//! [`Refusal`]: the rule that octets break which are no acceptable bundle of version 6.
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! [`Refusal`]: which rule octets break that are no acceptable bundle.
+//! [`Refusal`]: the rule that octets break which are no acceptable bundle.
 
 use alloc::string::String;
 

@@ -1,4 +1,4 @@
-//! [`StatusReport`]: what became of a bundle at a node (RFC 9171 6.1.1).
+//! [`StatusReport`]: the fate of a bundle at a node (RFC 9171 6.1.1).
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! [`Disposition`]: what became of custody of a bundle at the node that signals.
+//! [`Disposition`]: the outcome of custody of a bundle at the node that signals.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! [`BibeTypes`]: the record type codes that peers use, and what else depends on the peer's program.
+//! [`BibeTypes`]: the record type codes that peers use, and other fields that depend on the peer's program.
 
 use super::refusal::BibeRefusal;
 use crate::cbor::{Array, CborError, Reader};

@@ -1,4 +1,4 @@
-//! [`BibeSignal`]: what became of transmissions that asked for custody.
+//! [`BibeSignal`]: the outcome of transmissions that asked for custody.
 
 use alloc::vec::Vec;
 
