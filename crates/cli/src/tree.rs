@@ -1,4 +1,4 @@
-//! A directory and what is below it, reached without following any symbolic link.
+//! A directory and the files below it, reached without following any symbolic link.
 //!
 //! Each directory of a path is opened by its name within the one before, so that a path that [`RelativePath`] lets pass stays in the
 //! tree, whatever others rename or link there meanwhile. The directory at the root itself may be reached by links.

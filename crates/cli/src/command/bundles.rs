@@ -1,4 +1,4 @@
-//! `dhow bundles`: what is stored, by destination or one by one.
+//! `dhow bundles`: stored bundles, by destination or one by one.
 
 use clap::Args;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The commands, a file each: arguments beside what is done with them.
+//! The commands, a file each: arguments beside their execution.
 
 pub mod bundle;
 pub mod bundles;

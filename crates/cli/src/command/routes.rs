@@ -1,4 +1,4 @@
-//! `dhow routes` and `dhow route`: where bundles are sent.
+//! `dhow routes` and `dhow route`: the routes of bundles.
 
 use clap::{Args, Subcommand};
 use hyper::Method;

@@ -1,4 +1,4 @@
-//! `dhow status`: what a node is and does.
+//! `dhow status`: the state of a node.
 
 use clap::Args;
 use serde_json::Value;

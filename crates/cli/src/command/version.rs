@@ -1,4 +1,4 @@
-//! `dhow version`: which program this is, and what it speaks.
+//! `dhow version`: the version of this program, and the protocols that it speaks.
 
 use clap::Args;
 use dhow_bundle::protocol::Protocol;

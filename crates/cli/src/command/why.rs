@@ -1,4 +1,4 @@
-//! `dhow why`: why a bundle, or what is for an endpoint, waits.
+//! `dhow why`: the reasons for which a bundle, or the bundles for an endpoint, wait.
 
 use clap::Args;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `dhow lab inspect`: what there is of labs.
+//! `dhow lab inspect`: the labs that are there.
 
 use clap::Args;
 use dhow_testbed::place::State;

@@ -1,4 +1,4 @@
-//! Labs of who is not root: the same command once more, inside namespaces in which that user is.
+//! Labs of users without root: the same command once more, inside namespaces in which that user is.
 //!
 //! A user namespace gives the rights over networks, a mount namespace a `/run` of its own, and a process namespace ends all that is in it
 //! with its first process, the command inside. That has a pipe from the one outside: what ends the one outside ends the lab, also `kill -9`.

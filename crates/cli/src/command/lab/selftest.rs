@@ -1,4 +1,4 @@
-//! `dhow lab selftest`: whether emulated links are what they are asked to be, on this machine, now.
+//! `dhow lab selftest`: whether emulated links keep to their rates, delays and losses, on this machine, now.
 
 use clap::Args;
 use dhow_testbed::selftest::{Finding, run, trials};

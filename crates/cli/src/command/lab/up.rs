@@ -1,4 +1,4 @@
-//! `dhow lab up`: a scenario's network that stays, and who keeps it.
+//! `dhow lab up`: a scenario's network that stays, and the process that keeps it.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};

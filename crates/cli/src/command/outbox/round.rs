@@ -1,4 +1,4 @@
-//! The rounds of an outbox: looks at its folder, and what is sent after each.
+//! The rounds of an outbox: looks at its folder, and the changes sent after each.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! A look at a folder: its files, and what is no file that can be sent.
+//! A look at a folder: its files, and entries that cannot be sent.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! Reports on what was sent: read beside the sending, then waited for.
+//! Reports on bundles that were sent: read beside the sending, then waited for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Into what files are cut: pieces of a size that is given, or that is found.
+//! The pieces into which files are cut: of a size that is given, or that is found.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! `dhow sim schema`: what may stand in a scenario file, for editors.
+//! `dhow sim schema`: the schema of a scenario file, for editors.
 
 use clap::Args;
 use dhow_scenario::json_schema;

@@ -1,4 +1,4 @@
-//! The state of the view, and what keys do to it.
+//! The state of the view, and the effects of keys.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
