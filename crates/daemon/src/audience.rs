@@ -1,4 +1,4 @@
-//! Those to whom a node tells its occurrences, beside its log: measurements and telemetry.
+//! The parts to which a node tells its occurrences, beside its log: measurements and telemetry.
 
 use dhow_bundle::Now;
 use dhow_node::Node;

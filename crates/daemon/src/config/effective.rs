@@ -1,4 +1,4 @@
-//! All that holds for a node: what its file sets, and what follows where it says nothing.
+//! All settings of a node: those that its file has, and those that follow where it says nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;

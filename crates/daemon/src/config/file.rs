@@ -1,4 +1,4 @@
-//! The node file as a value: what the node itself is told, and what its drivers need.
+//! The node file as a value: the settings of the node itself, and those of its drivers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Limits of what a neighbour brings, and of a source's share of the store.
+//! Limits of the bundles that a neighbour brings, and of a source's share of the store.
 
 use dhow_document::schema::{Absent, Key, Kind, key};
 use dhow_document::{Document, Entries, FileError};

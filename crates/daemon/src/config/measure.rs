@@ -1,4 +1,4 @@
-//! The section `[measure]`: what a node measures, and for whom.
+//! The section `[measure]`: the measurements of a node, and their collector.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Memory: one quota, and what each part of a node may have of it.
+//! Memory: one quota, and the share of each part of a node.
 
 use dhow_document::{Document, FileError};
 use dhow_node::config::{STORE_QUEUE_OCTETS_MOST, WINDOW_OCTETS_MOST};

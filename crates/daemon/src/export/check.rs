@@ -1,4 +1,4 @@
-//! Reading an export as a whole: what it says of each bundle is held against the bundle's own octets, since a store believes it.
+//! Reading an export as a whole: its record of each bundle is held against the bundle's own octets, since a store believes it.
 
 use std::io::Read;
 

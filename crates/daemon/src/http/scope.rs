@@ -1,4 +1,4 @@
-//! Tokens, and what each may be used for.
+//! Tokens, and the scopes of each.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The differences between what a node has and what it is to have: what its core and its drivers are told, and what an operator reads.
+//! The differences between the present and the desired configuration of a node: changes for its core and its drivers, and words for an operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The keeper of a running node's configuration: the file as it was read, what was changed since, and what runs.
+//! The keeper of a running node's configuration: the file as it was read, the changes since, and the settings that run.
 
 use std::path::PathBuf;
 use std::sync::Arc;

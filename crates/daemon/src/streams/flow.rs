@@ -1,4 +1,4 @@
-//! One socket's octets: what is to be written to it, and where what arrives goes.
+//! One socket's octets: those to be written, and the destination of those that arrive.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};

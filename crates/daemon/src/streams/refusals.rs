@@ -1,4 +1,4 @@
-//! Why TLS did not come about, in words that name the certificate.
+//! Failures of TLS, in words that name the certificate.
 
 use std::cell::RefCell;
 use std::io;

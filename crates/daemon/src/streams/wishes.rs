@@ -1,4 +1,4 @@
-//! The streams that are open, with what the node wants of the task of each.
+//! The streams that are open, with the node's orders for the task of each.
 
 use std::collections::BTreeMap;
 use std::task::Waker;

@@ -1,4 +1,4 @@
-//! One request of OTLP over HTTP (opentelemetry.io/docs/specs/otlp, "OTLP/HTTP") and what came of it.
+//! One request of OTLP over HTTP (opentelemetry.io/docs/specs/otlp, "OTLP/HTTP") and its outcome.
 
 use std::time::Duration;
 
