@@ -1,4 +1,4 @@
-//! All that holds once a file is read: what it sets and what it leaves out, as values that a file may have.
+//! All values once a file is read: those that it sets and those that it leaves out, as a file may have them.
 
 use std::time::Duration;
 
