@@ -1,4 +1,4 @@
-//! [`Beacon`]: a node's word about itself and the services by which it can be reached.
+//! [`Beacon`]: a node's announcement of itself and of the services by which it can be reached.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Transfers to the peer: what every version of the protocol keeps of them.
+//! Transfers to the peer: the state that every version of the protocol keeps of them.
 
 use dhow_bundle::Instant;
 use dhow_bundle::mutant::{Mutant, planted};
