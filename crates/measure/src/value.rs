@@ -1,4 +1,4 @@
-//! One measured value, lent by whoever has it.
+//! One measured value, lent by its owner.
 
 use crate::schema::{Element, Type};
 

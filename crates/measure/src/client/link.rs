@@ -1,4 +1,4 @@
-//! The way to a collector over TCP: connections that may break, and what the collector says.
+//! The way to a collector over TCP: connections that may break, and the collector's answers.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};

@@ -1,4 +1,4 @@
-//! The way out over a network that is there now and then: what leaves are parcels, each a session of its own.
+//! The way out over a network that is there now and then: parcels leave, each a session of its own.
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! When to try again what fails: soon at first, then less and less often.
+//! The time at which a failed task is tried again: soon at first, then less and less often.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The other way into a collector: parcels that somebody else received, and who must know when they are safe.
+//! The other way into a collector: parcels that another part received, which must know when they are safe.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

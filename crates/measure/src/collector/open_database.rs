@@ -1,4 +1,4 @@
-//! One database, open or not, and what it has not committed.
+//! One database, open or not, and the rows that it has not committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub type Tried<T> = Result<Result<T, DatabaseError>, DatabaseError>;
 /// Sessions that are here.
 pub type Clients = BTreeMap<SessionKey, Client>;
 
-/// One database, open or not, and what it has not committed.
+/// One database, open or not, and the rows that it has not committed.
 pub struct OpenDatabase {
     pub open: Option<Open>,
     kept: Vec<Kept>,

@@ -1,4 +1,4 @@
-//! Numbers of rows that may come in any order, and what is missing between them.
+//! Numbers of rows that may come in any order, and the missing ones between them.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! A client's session from its octets: header, definitions of streams, rows; what cannot be a row is counted and skipped.
+//! A client's session from its octets: header, definitions of streams, rows; octets that cannot be a row are counted and skipped.
 
 use std::str;
 

@@ -1,4 +1,4 @@
-//! Why rows are refused, and how many were.
+//! The reasons for which rows are refused, and the number of refused rows.
 
 use std::collections::BTreeMap;
 
