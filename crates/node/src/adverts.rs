@@ -1,4 +1,4 @@
-//! Adverts: what routers of neighbours tell each other, in bundles between the routing services of their nodes (docs/adverts.md).
+//! Adverts: the messages of routers of neighbours, in bundles between the routing services of their nodes (docs/adverts.md).
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! The services of this node answer nobody who answers in turn, and nobody more often than is configured.
+//! The services of this node answer no service that answers in turn, and no source more often than is configured.
 //!
 //! A source is written by whoever sends a bundle. A bundle that names another node's service as its source would make the
 //! two services answer each other without end. Services of the usual numbers and names are never answered

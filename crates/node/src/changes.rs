@@ -1,4 +1,4 @@
-//! Changes to the configuration of a running node: what differs is taken up, and no session ends that has nothing to do with it.
+//! Changes to the configuration of a running node: differences are taken up, and no session ends that has nothing to do with them.
 
 use alloc::string::String;
 use alloc::vec::Vec;

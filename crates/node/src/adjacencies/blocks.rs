@@ -1,4 +1,4 @@
-//! Blocks of LTP that come in: the bundles in each, one behind the other, and what became of them.
+//! Blocks of LTP that come in: the bundles in each, one behind the other, and their fates.
 //!
 //! A block is one transfer of its layer and may hold several bundles. Each is a transfer of its own for the rest of the node, numbered here. The
 //! layer hears of the block alone: that it is durable, once all of its bundles are, or that it is refused.

@@ -1,4 +1,4 @@
-//! Configured links: when to dial, and how long to wait before dialling again.
+//! Configured links: the time to dial, and the wait before dialling again.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! The paths that sessions go over: which are believed in, and when they are looked at.
+//! The paths that sessions go over: the state of each, and the time of the next look.
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::{IfLost, Neighbour};

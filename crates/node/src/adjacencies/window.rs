@@ -1,4 +1,4 @@
-//! The octets that may be under way to somebody who answers: a neighbour that acknowledges transfers, the store that makes octets durable.
+//! The octets that may be under way to a side that answers: a neighbour that acknowledges transfers, the store that makes octets durable.
 //!
 //! All that is under way stands before a bundle that comes now. So it is no more than keeps the other side busy: as much as that takes in
 //! [`DELAYS`] times its answer's delay and [`SLACK`]. Its rate is the largest of the last rounds. A round lasts until something is answered that was

@@ -1,4 +1,4 @@
-//! Requests of a client that sends: what is asked for, and the answers in the order of the questions.
+//! Requests of a client that sends, and the answers in the order of the requests.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;

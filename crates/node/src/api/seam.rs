@@ -1,4 +1,4 @@
-//! The seam between an application's session and the node: what a session tells and is told.
+//! The seam between an application's session and the node: events of a session, and commands to it.
 
 use alloc::string::String;
 use alloc::vec::Vec;

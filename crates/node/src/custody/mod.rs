@@ -1,4 +1,4 @@
-//! Custody of bundles as a value: which bundles this node is custodian of, whom it owes a signal about which, and when it sends again.
+//! Custody of bundles as a value: the bundles of which this node is custodian, the signals that it owes, and the times at which it sends again.
 //!
 //! Nothing here knows a store, a session or a route. Bundles are named by their [`BundleKey`], custodians by an endpoint ID; the caller says what has
 //! happened (`handle_*`), and asks what is to be done (`poll_*`, each until it has nothing more). Start reading at `state.rs`, which has the

@@ -1,4 +1,4 @@
-//! When a beacon is due, to whom, and with which sequence number.
+//! The times, addresses and sequence numbers of beacons that are due.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

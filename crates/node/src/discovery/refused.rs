@@ -1,4 +1,4 @@
-//! [`Refused`]: why a beacon does not lead to a neighbour, and counts of beacons.
+//! [`Refused`]: the reason for which a beacon does not lead to a neighbour, and counts of beacons.
 
 /// Why a beacon is of no use. Each has its name in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

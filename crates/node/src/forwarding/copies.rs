@@ -1,4 +1,4 @@
-//! Bundles of which several neighbours get a copy: what belongs to one transfer is kept for each neighbour by itself.
+//! Bundles of which several neighbours get a copy: the state of a transfer is kept for each neighbour by itself.
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
