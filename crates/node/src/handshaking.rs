@@ -1,4 +1,4 @@
-//! The routing handshake with a neighbour that is an IBR-DTN: requests are answered, and sent to whoever has sent one (docs/ibr-dtn.md).
+//! The routing handshake with a neighbour that is an IBR-DTN: requests are answered, and sent to neighbours that have sent one (docs/ibr-dtn.md).
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Why bundles wait: what a node answers to an operator who asks.
+//! The reasons for which bundles wait, for an operator.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Octets given to the store that are not durable yet: what the bound of its queue is for, and whose they are.
+//! Octets given to the store that are not durable yet, by stream: the bound of the store's queue is for them.
 //!
 //! A stream may give more while its own octets are less than [`SHARE`] times the room that is left (dynamic thresholds, Choudhury,
 //! Hahne 1998): one alone fills nearly the whole queue, several have equal parts of it, and there is always room for one that

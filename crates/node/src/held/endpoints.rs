@@ -1,4 +1,4 @@
-//! Endpoint IDs that stored bundles name, each kept once and counted, with what they are to this node.
+//! Endpoint IDs that stored bundles name, each kept once and counted, with their meaning to this node.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher as _;

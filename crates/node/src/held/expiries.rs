@@ -1,4 +1,4 @@
-//! When held bundles expire: in rough order for as long as that is far off, to the nanosecond once it is near.
+//! Expiries of held bundles: in rough order as long as they are far off, to the nanosecond once they are near.
 //!
 //! A tree of all instants costs two descents of cold memory for every bundle that only passes through. Here a bundle is in a bag of those that
 //! expire in about the same second, as a chain through their entries.

@@ -1,4 +1,4 @@
-//! The bundles that this node holds: what comes into the store, what is in it, and what is remembered of what was.
+//! The bundles that this node holds: those that come into the store, those in it, and the memory of those that were.
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;

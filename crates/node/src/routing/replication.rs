@@ -1,4 +1,4 @@
-//! Routers that choose neighbour by neighbour who gets a copy of a bundle: what they have in common.
+//! The common part of routers that choose neighbour by neighbour which of them gets a copy of a bundle.
 //!
 //! A [`Scheme`] ranks the bundles for a neighbour that is there. Those that it ranks are given in that order, each once; the neighbour says in an
 //! advert which it has, and what its own scheme goes by. Nothing is kept of a neighbour that has gone, but to which bundles it was given.

@@ -1,4 +1,4 @@
-//! The choice of a router that gives copies neighbour by neighbour: what [`replication`](super::replication) asks.
+//! The choice of a router that gives copies neighbour by neighbour, for which [`replication`](super::replication) asks it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
