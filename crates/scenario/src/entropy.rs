@@ -1,4 +1,4 @@
-//! All chance in a scenario and in what runs it: drawn from one seed, the same on every machine and in every build.
+//! All chance in a scenario and in the program that runs it: drawn from one seed, the same on every machine and in every build.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The network as far as it has been read: nodes, links and contacts, and where their names stand.
+//! The network as far as it has been read: nodes, links and contacts, and the lines of their names.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `[[program]]`: what runs on a node beside it.
+//! `[[program]]`: programs that run on a node beside it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

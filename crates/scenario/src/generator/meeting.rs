@@ -1,4 +1,4 @@
-//! Hosts within reach of each other: which pairs are, and from when to when.
+//! Hosts within reach of each other: the pairs, with the beginning and end of each meeting.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

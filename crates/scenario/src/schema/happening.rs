@@ -1,4 +1,4 @@
-//! Sections that say what happens: traffic, faults, and the end.
+//! Sections of events: traffic, faults, and the end.
 
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 

@@ -1,4 +1,4 @@
-//! Sections for those who measure: programs beside nodes, many runs of a scenario, and what is shown of them.
+//! Sections for measurements: programs beside nodes, many runs of a scenario, and their report.
 
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 

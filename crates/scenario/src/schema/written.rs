@@ -1,4 +1,4 @@
-//! Sections that say what there is, piece by piece.
+//! Sections of single nodes, links and contacts.
 
 use dhow_bundle::RouterKind;
 use dhow_bundle::router::{Acknowledgments, DropPolicy};

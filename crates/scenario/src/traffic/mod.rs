@@ -1,4 +1,4 @@
-//! `[[traffic]]`: who sends what to whom, by rules or by a [`list`], [`messages`] among many nodes, and the [`Schedule`] that comes of it.
+//! `[[traffic]]`: payloads from one node to another, by rules or by a [`list`], [`messages`] among many nodes, and the [`Schedule`] of them.
 
 mod list;
 mod messages;

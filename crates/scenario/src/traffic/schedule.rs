@@ -1,4 +1,4 @@
-//! The sizes and times of what is sent: a traffic of the scenario, payload by payload, the same on every backend.
+//! The sizes and times of payloads: a traffic of the scenario, payload by payload, the same on every backend.
 
 use std::sync::Arc;
 use std::time::Duration;
