@@ -1,4 +1,4 @@
-//! Applications: what they say to their node and what they make of its answers, by AAP 2.0 as real ones do.
+//! Applications: their requests to their node and their reactions to its answers, by AAP 2.0 as with real ones.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Batteries: what looking for others, sending and receiving take, and hosts whose radios are silent until they are full again.
+//! Batteries: the energy that looking for others, sending and receiving take, and hosts whose radios are silent until they are full again.
 //!
 //! A host whose battery is empty has no contact over any link. It runs on, and its applications with it.
 

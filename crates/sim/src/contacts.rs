@@ -1,4 +1,4 @@
-//! Contacts begin and end, and what that does to connections.
+//! The beginning and end of contacts, and the effect on connections.
 
 use dhow_channel::channel;
 use dhow_node::driver::{Carrier, Event};

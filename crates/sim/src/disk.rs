@@ -1,4 +1,4 @@
-//! A simulated disk: sparse, and honest about what a power failure leaves.
+//! A simulated disk: sparse, and honest about the octets that a power failure leaves.
 //!
 //! Octets that were written are read back at once, and are durable when a flush that was begun after them has ended, which is in the
 //! driver's hands ([`SimDisk::finish_flush`]): flushes take virtual time. Until then the octets that stood there before are kept, so that a crash can

@@ -1,4 +1,4 @@
-//! All chance in a simulated world: what it is for.
+//! All chance in a simulated world, by its purpose.
 
 pub use dhow_scenario::Entropy;
 

@@ -1,4 +1,4 @@
-//! Traffic: when payloads are sent, and what is said about them.
+//! Traffic: the times at which payloads are sent, and the reports about them.
 
 use dhow_bundle::{Instant, Priority, Version};
 use dhow_node::api::wire::BundleAdu;

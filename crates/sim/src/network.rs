@@ -1,4 +1,4 @@
-//! From a scenario to what each node is configured with.
+//! From a scenario to the configuration of each node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

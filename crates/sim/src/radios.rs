@@ -1,4 +1,4 @@
-//! Radios that do one thing at a time: who is busy, and who waits for whom.
+//! Radios that do one thing at a time: the busy ones, and the ends that wait for them.
 //!
 //! Octets are written where the radios at both ends are free, and keep them busy until they have left; with [`Sharing::Reach`], also
 //! those of all hosts that have a contact with the sender over that radio. An end that finds a radio busy waits for it behind all others that do.

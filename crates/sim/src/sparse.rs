@@ -1,4 +1,4 @@
-//! Octets of which long runs of zeros are only counted: what bundles are made of where payloads are lengths.
+//! Octets of which long runs of zeros are only counted: the form of bundles where payloads are lengths.
 
 use bytes::{Bytes, BytesMut};
 

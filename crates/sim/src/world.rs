@@ -1,4 +1,4 @@
-//! A network in virtual time: what there is, and the loop in which everything happens.
+//! A network in virtual time: its parts, and the loop in which everything happens.
 
 use std::collections::VecDeque;
 use std::iter::Peekable;

@@ -1,4 +1,4 @@
-//! The entries of a recording, out of whatever its octets come from.
+//! The entries of a recording, from any source of octets.
 
 use std::io::{self, Read};
 

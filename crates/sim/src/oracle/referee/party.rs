@@ -1,4 +1,4 @@
-//! One side of a session: what it has said and heard, and so what it may say.
+//! One side of a session: the messages that it has said and heard, and so those that it may say.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Keepalives: whoever has nothing to say says so in time, and ends a session in which nothing is heard (RFC 9174 5.1.1).
+//! Keepalives: a side that has nothing to say says so in time, and ends a session in which nothing is heard (RFC 9174 5.1.1).
 
 use std::time::Duration;
 
