@@ -1,4 +1,4 @@
-//! Checkpoints: what the log says so far, in one place (docs/store-format.md 5).
+//! Checkpoints: the content of the log so far, in one place (docs/store-format.md 5).
 
 use bytes::Bytes;
 use dhow_bundle::DtnTime;

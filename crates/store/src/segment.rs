@@ -1,4 +1,4 @@
-//! The log's segments: what each holds, and which may be written over (docs/store-format.md 7).
+//! The log's segments: their content, and those that may be written over (docs/store-format.md 7).
 
 /// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The calls that a store needs of what it writes on, and what has them: a file (`file`, past the page cache by `direct`,
+//! The calls that a store needs of a disk, and their implementations: a file (`file`, past the page cache by `direct`,
 //! `recent`, `rooms` and `buffers`), memory, and one for tests that fails.
 
 mod aligned;

@@ -1,4 +1,4 @@
-//! Reads: what is in memory is lent, and whoever reads on and on finds the next octets read ahead.
+//! Reads: octets in memory are lent, and a reader that reads on and on finds the next octets read ahead.
 
 use std::io;
 use std::os::unix::fs::FileExt as _;
