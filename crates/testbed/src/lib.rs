@@ -1,4 +1,4 @@
-//! The testbed's drivers: what gives nodes on one machine the links that an experiment asks for.
+//! The testbed's drivers: they give nodes on one machine the links that an experiment asks for.
 //!
 //! [`emulate`] joins two network namespaces by a link whose physics are a
 //! [`Channel`](dhow_channel::Channel)'s; [`place`] makes the network of a scenario of them and of what the kernel has,

@@ -1,4 +1,4 @@
-//! The comparison as a page: what it comes to, every difference with its interval, and pictures of both sides.
+//! The comparison as a page: the result, every difference with its interval, and pictures of both sides.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! One of two results: what was measured of each of its runs that came to its end.
+//! One of two results: the measurements of each of its runs that came to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

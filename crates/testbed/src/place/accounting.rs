@@ -1,4 +1,4 @@
-//! The kernel's account of what processes wait for: on while a lab runs that found it off, and off again when the last of these is gone.
+//! The kernel's account of the waits of processes: on while a lab runs that found it off, and off again when the last of these is gone.
 
 use std::fs::{self, File};
 use std::io;

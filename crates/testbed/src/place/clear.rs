@@ -1,4 +1,4 @@
-//! Removes all that there is of a lab, whether who made it is there or not.
+//! Removes all parts of a lab, whether the process that made it is there or not.
 
 use std::fs;
 use std::path::Path;

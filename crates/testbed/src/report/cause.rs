@@ -1,4 +1,4 @@
-//! Why virtual time and sockets differ, as far as measurements tell: a cause is named where its share differs by as much as what it explains.
+//! The causes for which virtual time and sockets differ, as far as measurements tell: a cause is named where its share differs by as much as what it explains.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Figures of runs that differ in their seeds alone: mean, deviation and confidence, by what was set.
+//! Figures of runs that differ in their seeds alone: mean, deviation and confidence, by the values set.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! One scenario's runs, and what is asked of them.
+//! One scenario's runs, and the questions about them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

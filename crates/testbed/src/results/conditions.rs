@@ -1,4 +1,4 @@
-//! Under which conditions a run took place: what a repetition needs beside the scenario, and what may explain that it comes out otherwise.
+//! The conditions of a run: the needs of a repetition beside the scenario, and facts that may explain another outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Contacts in their order: when which link comes and goes.
+//! Contacts in their order: the times at which links come and go.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};

@@ -1,4 +1,4 @@
-//! The words of programs: names in braces, and what they stand for in a run.
+//! The words of programs: names in braces, and their values in a run.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Files of many sizes, written and read: what the disk under a store does.
+//! Files of many sizes, written and read: the rate of the disk under a store.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
