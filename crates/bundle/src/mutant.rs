@@ -172,7 +172,7 @@ mistakes! {
     LifetimeOfNode,
     /// A whole of fragments is delivered with the identity of the first.
     HeadOfFragment,
-    /// A bundle that came from the best hop rests, whoever else may take it.
+    /// A bundle that came from the best hop rests, although another may take it.
     DetourNotTaken,
     /// A bundle may go back to the neighbour that it came from.
     SentBack,

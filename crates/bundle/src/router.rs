@@ -72,9 +72,9 @@ pub enum DropPolicy {
     Largest,
     /// The copies that their router would give last.
     Last,
-    /// Those that have been here longest, what was made here among them.
+    /// The copies that have been here longest, those of bundles made here among them.
     FirstOfAll,
-    /// Those that their router would give last, what was made here among them.
+    /// The copies that their router would give last, those of bundles made here among them.
     LastOfAll,
 }
 

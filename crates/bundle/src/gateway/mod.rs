@@ -3,7 +3,7 @@
 //!
 //! Pure functions: nothing here knows a store, a link or a clock. Start reading at [`identity`] (a bundle stays the same bundle), then at
 //! [`v7_of`] (`to_v7.rs`) and [`v6_of`] (`to_v6.rs`), or at [`crossed`] for a bundle as a node holds it. Blocks that the other version has no place for are chosen in `fate.rs` and travel in the
-//! gateway block (`of_v6.rs`, `of_v7.rs`; `remembered.rs` for whoever shows it).
+//! gateway block (`of_v6.rs`, `of_v7.rs`; `remembered.rs` for programs that show it).
 
 mod crossing;
 mod edit;

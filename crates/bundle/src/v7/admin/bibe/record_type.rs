@@ -13,7 +13,7 @@ pub enum BibeRecord {
     Signal,
 }
 
-/// The record type codes that are written to a peer. All of them are read, whoever the peer is.
+/// The record type codes that are written to a peer. All of them are read, from any peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BibeTypes {
     /// Those of draft-ietf-dtn-bibect-03, which DTNME uses: 3 and 4.
