@@ -194,7 +194,7 @@ impl Channel {
         self.counters.cut += 1;
     }
 
-    /// When `poll_packet` wants to be called next; what is lost on the way calls for nothing in the end.
+    /// When `poll_packet` wants to be called next; a packet that is lost on the way calls for nothing in the end.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let under_way = [&self.flying, &self.held_up];
