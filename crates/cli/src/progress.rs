@@ -16,7 +16,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing, whoever watches.
+    /// Nothing, even where a person watches.
     pub fn hidden() -> Self {
         Self {
             bar: ProgressBar::hidden(),

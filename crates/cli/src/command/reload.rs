@@ -106,7 +106,7 @@ pub fn print_differences(answer: &Value) -> Result<(), Failure> {
     lines.iter().try_for_each(|line| output::line(line))
 }
 
-/// Writes what was changed at run time into the node file; what was written comes back.
+/// Writes changes at run time into the node file; the written ones come back.
 fn save(admin: &Admin) -> Result<Vec<String>, Failure> {
     let answer = admin.read("/v1/config/edits")?;
     let config = answer.get("config").and_then(Value::as_str);

@@ -57,7 +57,7 @@ impl Incoming {
         })
     }
 
-    /// Writes what comes of `payload`; its SHA-256 and its length.
+    /// Writes the octets of `payload`; its SHA-256 and its length come back.
     pub fn write(
         &mut self,
         payload: &mut impl Read,

@@ -1,4 +1,4 @@
-//! `dhow lab down`: an end to labs, whoever keeps them.
+//! `dhow lab down`: the end of labs that any process keeps.
 
 use clap::Args;
 use dhow_testbed::place::{State, clear};

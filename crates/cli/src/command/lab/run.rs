@@ -482,7 +482,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Prints what came of a run.
+/// Prints the result of a run.
 fn tell(study: &Study, ran: &Ran, common: &Common) -> Result<(), Failure> {
     match common.form() {
         Form::Json => output::json(&json!({"study": study.name(), "run": ran})),

@@ -70,7 +70,7 @@ pub struct Simulations<'a, W> {
 }
 
 impl<W: Work> Simulations<'_, W> {
-    /// Runs them; `tell` is given what came of each, in order.
+    /// Runs them; `tell` is given the result of each, in order.
     pub fn run(&self, mut tell: impl FnMut(W::Ran) -> Result<(), Failure>) -> Result<(), Failure> {
         let runs = Runs {
             simulations: self,

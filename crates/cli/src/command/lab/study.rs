@@ -1,4 +1,4 @@
-//! A scenario file as a study: its plan, where its results go, what is left to run.
+//! A scenario file as a study: its plan, the directory of its results, the runs that are left.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -253,7 +253,7 @@ impl Study {
         self.plan.runs.len()
     }
 
-    /// Leaves what came of a run in virtual time in its directory.
+    /// Leaves the results of a run in virtual time in its directory.
     pub fn keep(
         &self,
         ended: &Ended,

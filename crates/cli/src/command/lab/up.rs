@@ -68,7 +68,7 @@ impl Up {
         let out = self.out();
         fs::create_dir_all(&out).map_err(failed)?;
         command.arg("--out").arg(&out);
-        // It outlives this command, and whoever reads what this command says must not wait for it.
+        // It outlives this command, and readers of this command's output must not wait for it.
         let log = out.join(LOG);
         let said = File::create(&log).map_err(failed)?;
         // A group of its own: what interrupts this command's successors at the terminal is not for it.

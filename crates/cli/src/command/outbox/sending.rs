@@ -174,7 +174,7 @@ impl Sending {
         }
     }
 
-    /// The connection is lost: what was not answered may be at the node, and counts as not sent.
+    /// The connection is lost: changes without an answer may be at the node, and count as not sent.
     fn lose(&mut self, error: &Error) -> Result<(), Failure> {
         if !error.is_lost() {
             return Err(application::failure("send", error));

@@ -99,7 +99,7 @@ impl Receipts {
     }
 }
 
-/// Says at once what became of a bundle; people need not be told of each that was delivered.
+/// Says at once the fate of a bundle; people need not be told of each that was delivered.
 fn tell(outcome: &Outcome, form: Form, progress: &Progress) -> Result<(), Failure> {
     match form {
         Form::Json => output::json(outcome)?,

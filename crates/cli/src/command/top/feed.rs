@@ -26,7 +26,7 @@ const REQUESTS: usize = 4;
 /// The time before a stream of events that ended is asked for again.
 const EVENTS_AGAIN: Duration = Duration::from_secs(2);
 
-/// Most octets of one event; what is longer is skipped.
+/// Most octets of one event; longer ones are skipped.
 const EVENT_OCTETS: usize = 16 << 10;
 
 /// Something that a thread found out.
