@@ -96,7 +96,7 @@ impl Connection {
         self.stream.set_write_timeout(step).map_err(lost)
     }
 
-    /// From now on, what comes while the node takes nothing is read.
+    /// From now on, octets that come while the node takes nothing are read.
     pub(crate) fn read_while_writing(&mut self) {
         self.while_writing = WhileWriting::Read;
     }

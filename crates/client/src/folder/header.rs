@@ -133,7 +133,7 @@ impl FileTime {
         nanoseconds: 0,
     };
 
-    /// A time; what is out of range becomes the nearest time that is not.
+    /// A time; one out of range becomes the nearest time that is not.
     #[must_use]
     pub fn clamped(seconds: i64, nanoseconds: u32) -> Self {
         match u64::try_from(seconds) {

@@ -1,4 +1,4 @@
-//! A node that takes every bundle and delivers all of them to whoever subscribes, over real sockets.
+//! A node that takes every bundle and delivers all of them to subscribers, over real sockets.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
