@@ -62,7 +62,7 @@ use crate::telemetry::{self, TelemetrySettings};
 /// The program's name and version in a recording.
 const PROGRAM: &str = concat!("dhow ", env!("CARGO_PKG_VERSION"));
 
-/// A node that is ready: what it tells whoever started it.
+/// A node that is ready: its message to the program that started it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ready {
     /// Always `ready`.
@@ -420,7 +420,7 @@ async fn measure_counters(core: Core, answers: Answers, interval: Duration) {
     }
 }
 
-/// A socket's path from the root, so that it serves whoever reads it elsewhere; as it was given where
+/// A socket's path from the root, so that it serves programs that read it elsewhere; as it was given where
 /// that would be longer than a socket's path may be.
 fn shown_socket(path: &Path) -> String {
     let absolute = std::path::absolute(path)

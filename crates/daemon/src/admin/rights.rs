@@ -31,7 +31,7 @@ pub enum Rights {
 pub enum Gate {
     /// The permissions of its file decide.
     OfFile,
-    /// The groups of whoever connects decide.
+    /// The groups of the client's user decide.
     OfGroups {
         /// The user who may do everything, as root may.
         owner: u32,

@@ -17,7 +17,7 @@ use crate::machine;
 use dhow_bundle::NodeId;
 use dhow_bundle::protocol::{Aggregation, Protocol, RedPart};
 
-/// Keys whose values are for whoever has the file alone.
+/// Keys whose values are for readers of the file alone.
 const SECRETS: [(&str, &str); 3] = [
     ("admin", "token"),
     ("measure", "token"),

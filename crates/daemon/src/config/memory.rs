@@ -15,7 +15,7 @@ const MEMORY_OCTETS_MIN: u64 = 4 << 20;
 const QUEUE_OCTETS: std::ops::RangeInclusive<u64> = 512 << 10..=STORE_QUEUE_OCTETS_MOST;
 const QUEUE_SHARE: u64 = 16;
 
-/// Octets of the log that are kept in memory: what comes and goes in one contact should be there.
+/// Octets of the log that are kept in memory: bundles that come and go in one contact should be there.
 const CACHE_OCTETS: std::ops::RangeInclusive<u64> = 256 << 10..=1 << 30;
 const CACHE_SHARE: u64 = 4;
 

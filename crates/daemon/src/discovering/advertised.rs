@@ -18,7 +18,7 @@ impl Advertised {
         Self(listeners)
     }
 
-    /// Those that can be reached by whoever gets a beacon on this way.
+    /// The listeners that a node can reach which gets a beacon on this way.
     pub(super) fn services(&self, format: Format, way: &Way<'_>) -> Vec<Service> {
         let mut services = Vec::new();
         for &(protocol, bound) in &self.0 {

@@ -24,7 +24,7 @@ pub enum Kind {
     Octets,
     /// The bundle is whole.
     Whole,
-    /// The bundle left the node, or could not be read, while it was written: what came of it does not count.
+    /// The bundle left the node, or could not be read, while it was written: its octets do not count.
     Gone,
     /// JSON: what the whole must have. Nothing follows.
     End,

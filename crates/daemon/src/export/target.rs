@@ -102,7 +102,7 @@ impl Importing {
     /// Ends it, once the whole export was read; with `End` of that the store has it all.
     ///
     /// # Errors
-    /// When the store had no room or the disk failed: what was imported is removed again.
+    /// When the store had no room or the disk failed: imported bundles are removed again.
     pub fn finish(mut self, end: Option<&End>) -> Result<Outcome, StoreRefusal> {
         if let Some(end) = end.filter(|_| self.refused.is_none()) {
             let time = self

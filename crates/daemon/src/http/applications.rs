@@ -92,7 +92,7 @@ impl PostOffice {
 /// The service of bundles for which no source is named.
 const SERVICE: &str = "8080";
 
-/// The resources of applications, and with them those of operators, for whoever has a token that is for it.
+/// The resources of applications, and with them those of operators, for holders of a token with that scope.
 pub fn router(office: PostOffice, operators: Router, live: Live) -> Router {
     Router::new()
         .route("/v1/bundles", post(send))

@@ -203,7 +203,7 @@ impl Place {
     }
 }
 
-/// Gives the payload to whoever reads it; false when nobody does, or the node is gone.
+/// Gives the payload to its reader; false when nobody reads it, or the node is gone.
 fn give_all(delivery: &mut Delivery<'_>, give: &mpsc::Sender<Bytes>) -> bool {
     let mut room = vec![0; PIECE_OCTETS];
     while delivery.unread() > 0 {

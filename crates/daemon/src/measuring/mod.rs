@@ -358,7 +358,7 @@ impl Measuring {
         self.end(LINGER);
     }
 
-    /// Ends without a collector: what has not left is left in a file, and said.
+    /// Ends without a collector: rows that have not left stay in a file, which the log names.
     pub fn leave(self) {
         self.end(Duration::ZERO);
     }

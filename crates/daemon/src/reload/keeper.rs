@@ -127,7 +127,7 @@ impl Keeper {
         Ok(answer)
     }
 
-    /// The changes at run time that the file as it was read last does not have, for whoever writes them into it.
+    /// The changes at run time that the file as it was read last does not have, for the command that writes them into it.
     #[must_use]
     pub fn edits(&self) -> Value {
         let (config, edits) = (self.path.display().to_string(), &self.edits);

@@ -24,7 +24,7 @@ use crate::core::Core;
 /// Reads and writes of one connection before the others of the thread get their turn.
 const STEPS_PER_TURN: usize = 8;
 
-/// Longest turn, about: whoever's octets cost much (segments of one octet, say) gets fewer of them into a turn.
+/// Longest turn, about: a peer whose octets cost much (segments of one octet, say) gets fewer of them into a turn.
 pub const TURN_TIME: Duration = Duration::from_millis(2);
 
 /// The time that a TLS handshake may take: RFC 9174 sets no bound, and a peer that stalls holds a connection.
@@ -148,7 +148,7 @@ impl Connection {
                 Ok(Step::Stop(stop)) => return Poll::Ready(stop),
                 Err(error) => {
                     tracing::debug!(stream = self.stream.0, "connection failed: {error}");
-                    // Under TLS 1.3 whoever dialled is done with the handshake before it hears of a refusal.
+                    // Under TLS 1.3 the side that dialled is done with the handshake before it hears of a refusal.
                     if let Some(why) = refusals::why(&error) {
                         self.core.insecure(self.stream, &why);
                     }
@@ -212,7 +212,7 @@ impl Connection {
 }
 
 impl Side {
-    /// The TLS handshake (RFC 9174 4.4.3: whoever dialled is its client), and whom it proves; or why it failed.
+    /// The TLS handshake (RFC 9174 4.4.3: the side that dialled is its client), and the identities that it proves; or why it failed.
     ///
     /// # Errors
     /// The handshake failed, was not done in time, or there is no TLS here.

@@ -12,7 +12,7 @@ pub const SLICES_PER_WRITE: usize = 512;
 /// Octets polled at a time: some buffers' worth, so that a write call carries much and an acknowledgment behind it does not wait long.
 pub const GATHER_OCTETS: usize = 1 << 20;
 
-/// Octets that are polled at a time in any case: whoever reads goes on, however many others do not.
+/// Octets that are polled at a time in any case: a peer that reads goes on, however many others do not.
 pub const GATHER_OCTETS_MIN: usize = 16 << 10;
 
 /// Octets that are copied out of the buffers that they came in whenever their peer takes nothing.
@@ -100,7 +100,7 @@ impl Drop for Outgoing {
 }
 
 impl Outgoing {
-    /// Nothing yet; what comes counts among what is unwritten.
+    /// Nothing yet; octets that come count as unwritten.
     #[must_use]
     pub const fn within(unwritten: Unwritten) -> Self {
         Self {

@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{AlertDescription, Error};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// Characters of a certificate's name that are shown, at most: whoever made it chose them.
+/// Characters of a certificate's name that are shown, at most: its maker chose them.
 const NAME_CHARACTERS: usize = 80;
 
 thread_local! {

@@ -23,7 +23,7 @@ pub enum Kind {
     Script,
 }
 
-/// A file, which is never kept by whoever fetched it without asking again.
+/// A file, which a browser never keeps without asking again.
 #[derive(Clone, Debug)]
 pub struct File {
     kind: Kind,
