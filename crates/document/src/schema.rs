@@ -78,7 +78,7 @@ pub enum Occurs {
     Once,
     /// `[[name]]`, any number of times.
     Many,
-    /// `[name]`, at most once, with keys of any name: what they mean is for whoever reads them.
+    /// `[name]`, at most once, with keys of any name: their meaning is the reader's.
     Loose,
 }
 
