@@ -84,7 +84,7 @@ struct Run {
     kept: BTreeSet<u64>,
     /// The bundle that is coming in, its length, and the octets that came.
     arriving: Option<(TransferId, u64, u64)>,
-    /// The last one that the node refused: what was on its way to the node of it still comes.
+    /// The last one that the node refused: its octets on their way to the node still come.
     refused: Option<TransferId>,
     whole: usize,
     is_down: bool,

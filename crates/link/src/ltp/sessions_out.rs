@@ -185,7 +185,7 @@ impl SessionsOut {
         }
     }
 
-    /// Segments have another size: what is ready is looked at again.
+    /// Segments have another size: ready sessions are looked at again.
     pub(super) fn resize(&mut self, local: &Local) {
         for number in self.by_transfer.values().copied().collect::<Vec<_>>() {
             self.enqueue(local, number);

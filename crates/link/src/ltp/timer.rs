@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// RFC 5326 6.2: out and back, and the margin; what left before is on the path first.
+    /// RFC 5326 6.2: out and back, and the margin; segments that left before are on the path first.
     #[test]
     fn a_countdown_lasts_a_round_trip_and_the_margin() {
         let backlog = Duration::from_secs(3);

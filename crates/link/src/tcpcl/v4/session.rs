@@ -305,7 +305,7 @@ impl StreamSession for Session {
             .write_segment_rest(&mut writer, &mut self.events);
         if !self.outgoing.is_inside_segment() {
             writer.take(&mut self.opening);
-            // RFC 9174 6.1: what was received is acknowledged before a connection closes.
+            // RFC 9174 6.1: received segments are acknowledged before a connection closes.
             if !self.termination.is_silent() {
                 self.incoming.write(&mut writer);
             }
