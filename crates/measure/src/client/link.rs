@@ -156,7 +156,7 @@ impl Link {
     /// Ends the session, and waits until the collector has ended it too, which it does when it has read all.
     ///
     /// # Errors
-    /// It did not within `patience`, or cut the session: what left last may not have arrived.
+    /// It did not within `patience`, or cut the session: the last rows may not have arrived.
     pub fn finish(&mut self, patience: Duration) -> io::Result<()> {
         let LinkState::Up(stream) = &mut self.state else {
             return Ok(());

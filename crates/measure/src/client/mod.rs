@@ -128,7 +128,7 @@ pub struct Summary {
 }
 
 impl Client {
-    /// Starts to measure. A collector need not be there: what is measured before it comes waits.
+    /// Starts to measure. A collector need not be there: samples before it comes wait.
     ///
     /// # Errors
     /// Names that no collector takes, or a file that cannot be written.

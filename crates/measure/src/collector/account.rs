@@ -6,7 +6,7 @@ use super::numbers::{Beginning, Change, Difference, Numbers, RunName, Width};
 use super::spans::Spans;
 use crate::omsp::{Reason, Tally};
 
-/// Streams of which an account is kept; what comes after is counted together.
+/// Streams of which an account is kept; later ones are counted together.
 const STREAMS_MAX: usize = 10_000;
 
 /// The name that stands for streams that cannot be told apart.

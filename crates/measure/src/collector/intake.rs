@@ -81,7 +81,7 @@ impl Intake {
 }
 
 impl Pledge {
-    /// Waits until it is known what became of the parcel.
+    /// Waits until the fate of the parcel is known.
     #[must_use]
     pub fn wait(self) -> Kept {
         let ended = || Kept::Not("the collector has ended".to_owned());

@@ -247,7 +247,7 @@ impl Collector {
         Intake::new(self.calls.clone(), Arc::clone(&self.figures), rows)
     }
 
-    /// Begins to end: a database that is away is waited for only as long as its terms say, so whoever waits for a pledge hears of it soon.
+    /// Begins to end: a database that is away is waited for only as long as its terms say, so a thread that waits for a pledge hears of it soon.
     pub fn begin_stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }

@@ -9,7 +9,7 @@ use super::spans::{Missing, Spans};
 /// Runs whose numbers are in memory, beside those that are connected; those of the others are read from the database when they come back.
 const RUNS_MAX: usize = 1024;
 
-/// Streams of all those runs together; what comes of more is not numbered.
+/// Streams of all those runs together; rows of more are not numbered.
 const SERIES_MAX: usize = 10_000;
 
 /// Stretches of numbers that are told apart in a stream; where there are more, the first gap counts as one for good.

@@ -551,7 +551,7 @@ impl Open {
         self.database.execute("COMMIT; BEGIN")
     }
 
-    /// Tells the database what became of a stream's rows; where it does not take that, it is said.
+    /// Tells the database the fate of a stream's rows; where it does not take that, it is said.
     fn tell_loss(
         &mut self,
         name: &StreamName,

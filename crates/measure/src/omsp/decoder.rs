@@ -215,7 +215,7 @@ impl Decoder {
         }
     }
 
-    /// The session has ended: what was cut is counted.
+    /// The session has ended: a cut row is counted.
     pub fn finish(&mut self) {
         self.has_ended = true;
         if matches!(self.state, State::Text) && !self.pending.is_empty() {
