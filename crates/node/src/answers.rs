@@ -1,6 +1,6 @@
 //! The services of this node answer no service that answers in turn, and no source more often than is configured.
 //!
-//! A source is written by whoever sends a bundle. A bundle that names another node's service as its source would make the
+//! A bundle's source is written by its sender. A bundle that names another node's service as its source would make the
 //! two services answer each other without end. Services of the usual numbers and names are never answered
 //! ([`crate::local::Local::is_service`]); a service of another number is known by what it does: what it was sent comes back.
 

@@ -35,7 +35,7 @@ impl Ending {
         *self == Self::Stored && header.version() == Version::V7
     }
 
-    /// Octets of a payload and what follows it, as they leave: what is stored, and what is not.
+    /// Octets of a payload and of the trailer, as they leave: those in the store, and those that are not.
     pub(crate) fn of_octets(&self, stored: Bytes, payload_octets: u64) -> [Bytes; 2] {
         match self {
             Self::Stored => [stored, Bytes::new()],

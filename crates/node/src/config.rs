@@ -73,7 +73,7 @@ pub struct Config {
 
 impl Config {
     /// The defaults, in one place for the node file, for simulated nodes and for tests: a node that dials nobody and
-    /// answers whoever dials it, with a store of 10 GiB and no bound on memory.
+    /// answers any node that dials it, with a store of 10 GiB and no bound on memory.
     #[must_use]
     pub fn usual(node_ids: Vec<NodeId>) -> Self {
         Self {

@@ -41,7 +41,7 @@ impl StreamId {
     }
 }
 
-/// Something that a driver is to answer; chosen by whoever asks.
+/// The number of a question to a driver, chosen by the part that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -217,7 +217,7 @@ pub enum Event {
         place: DiscoverId,
         /// The address from which it came.
         from: SocketAddr,
-        /// Its octets; what is longer than a beacon may be cut.
+        /// Its octets; a datagram longer than a beacon may be cut.
         octets: Bytes,
     },
 }

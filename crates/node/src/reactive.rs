@@ -84,7 +84,7 @@ impl Node {
         }
     }
 
-    /// Nothing more of a bundle comes in, which `incoming` is of: what was acknowledged of it stays.
+    /// No more octets come of the bundle of `incoming`: its acknowledged part stays.
     pub(crate) fn end_reactive(&mut self, now: Now, of: BundleKey, incoming: Option<&Incoming>) {
         let Some(reactive) = self.held.reactive_mut().remove(&of) else {
             return;

@@ -7,7 +7,7 @@
 //!
 //! A bundle that is begun is to be brought to its end, so it reserves room; but a peer can announce what it
 //! likes, and need never send it. So a bundle reserves as much again as it has brought, and little
-//! before that: whoever wants to keep others out of the store must fill it.
+//! before that: a node that wants to keep others out of the store must fill it.
 
 use alloc::format;
 use dhow_bundle::mutant::{Mutant, planted};

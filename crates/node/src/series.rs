@@ -2,8 +2,8 @@
 
 use alloc::collections::VecDeque;
 
-/// Values by consecutive numbers. Its room is that from the oldest value to the newest: whoever numbers sees to
-/// it that the oldest is answered some time.
+/// Values by consecutive numbers. Its room is that from the oldest value to the newest: the caller sees to it that
+/// the oldest is answered some time.
 #[derive(Debug)]
 pub(crate) struct Series<T> {
     values: VecDeque<Option<T>>,

@@ -123,7 +123,7 @@ pub struct NeighbourView {
     pub beacons: u64,
     /// The name of its link, once it has one.
     pub link: Option<String>,
-    /// Established sessions with its node ID, whoever dialled them.
+    /// Established sessions with the neighbour's node ID, dialled by either side.
     pub sessions: usize,
     /// Whether one of them is under TLS, in which it proved what policy asks for.
     pub is_secured: bool,

@@ -35,7 +35,7 @@ pub struct Why {
     pub present: Present,
     /// The router that decides about the destination, where routes do not.
     pub router: Option<String>,
-    /// The causes: what is the matter with the bundle itself first, then each next hop, best first.
+    /// The causes: obstacles of the bundle itself first, then each next hop, best first.
     pub causes: Vec<Cause>,
 }
 

@@ -491,7 +491,7 @@ proptest! {
     }
 }
 
-/// RFC 9174 4.6: what is longer than the next hop's whole store goes as fragments that it has room for.
+/// RFC 9174 4.6: a bundle longer than the next hop's whole store goes as fragments that it has room for.
 #[test]
 fn a_bundle_that_is_longer_than_the_next_hop_has_room_for_passes_it_in_fragments() {
     for seed in 0..8 {

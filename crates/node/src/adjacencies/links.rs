@@ -47,7 +47,7 @@ enum Dialect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tongue {
     Tcpcl(Version),
-    /// One that is what its protocol says, whoever the peer is.
+    /// A link of the protocol that its configuration names, with any peer.
     Other(Protocol),
 }
 
@@ -126,7 +126,7 @@ impl Link {
 
     /// It has other settings, none of which its sessions know.
     pub(crate) fn adapt(&mut self, config: LinkConfig, origin: LinkOrigin) {
-        // Whether it is up is for whoever takes it up or down.
+        // Whether it is up is for the operator, who takes it up or down.
         self.config = config;
         self.origin = origin;
     }
@@ -211,7 +211,7 @@ impl Link {
             .saturating_sub(sound)
     }
 
-    /// A dial led to a connection; what is to become of it comes back.
+    /// A dial led to a connection; its fate comes back.
     pub(crate) fn connected(&mut self, session: SessionId) -> Welcome {
         self.dialling = self.dialling.saturating_sub(1);
         if self.enabled == Enabled::Yes && self.lacking() == 0 {

@@ -134,7 +134,7 @@ impl Shortages {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     Until(Instant),
-    /// Until it is known what became of another of its source.
+    /// Until the fate of another bundle of its source is known.
     UntilAnswered,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! It has no connection, so it is established when the link is up. Of a bundle that leaves it gathers the pieces, from which the node makes
 //! another bundle ([`Tunnel::take_whole`]); that has left as soon as it is durable here. Of those that come it knows which are read and how far
-//! ([`Tunnel::next_reading`]), and what became of the bundle in each ([`Tunnel::next_settled`]).
+//! ([`Tunnel::next_reading`]), and the fate of the bundle in each ([`Tunnel::next_settled`]).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;

@@ -124,7 +124,7 @@ impl Window {
     /// Octets are given to the other side.
     pub(crate) fn sent(&mut self, now: Instant, octets: u64) {
         if self.sent == self.answered {
-            // Nothing was under way: what was not answered in the pause says nothing about the rate.
+            // Nothing was under way: the pause without answers says nothing about the rate.
             self.round = Some(Round {
                 begun: now,
                 answered: self.answered,

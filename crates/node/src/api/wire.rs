@@ -242,7 +242,7 @@ pub struct AapResponse {
     /// Extension: as in the request.
     #[prost(uint64, optional, tag = "1002")]
     pub request_id: Option<u64>,
-    /// Extension: what was wrong, for people.
+    /// Extension: the fault, for people.
     #[prost(string, tag = "1003")]
     pub message: String,
     /// Extension: the delivery that a subscriber answers; absent for its oldest unconfirmed one.

@@ -11,7 +11,7 @@ use crate::config::{Enabled, LinkConfig, Protocol};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiscoverId(pub u32);
 
-/// Destinations of beacons, and what becomes of those that are heard.
+/// Destinations of beacons, and the treatment of those that are heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoverConfig {
     /// The links to neighbours that are found, but for their names and peers. They are up, and dialled at any time.

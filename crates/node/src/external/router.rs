@@ -1,4 +1,4 @@
-//! A router that is a program: what is kept of each bundle that it decides about.
+//! A router that is a program, and the state of each bundle that it decides about.
 //!
 //! The program is asked about each bundle once, and about few at a time; whatever it says, also later, holds until it says something
 //! else. Without it bundles go where it has said, and others wait: after the fallback's time they go by routes, where there are any. A

@@ -1,4 +1,4 @@
-//! Compressed octets (zlib, RFC 1950; deflate, RFC 1951), read alone: IBR-DTN compresses every response, whoever asks.
+//! Compressed octets (zlib, RFC 1950; deflate, RFC 1951), read alone: IBR-DTN compresses every response.
 //!
 //! A code is decoded bit by bit: messages come once a second from a neighbour, and have a megabyte at most.
 

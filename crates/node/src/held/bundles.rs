@@ -446,7 +446,7 @@ pub(crate) mod tests {
         Entry::new(entry(sequence, Instant::START)).identity()
     }
 
-    /// There may be ten million of them: what is rare is behind a pointer.
+    /// There may be ten million of them: rare fields are behind a pointer.
     #[test]
     fn an_entry_has_no_more_octets_than_it_needs() {
         assert_eq!(size_of::<Entry>(), 128);

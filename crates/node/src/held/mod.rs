@@ -597,7 +597,7 @@ impl Held {
         }
     }
 
-    /// A bundle's identity for whoever is told of what happens to every bundle.
+    /// A bundle's identity for drivers that are told of every event.
     #[inline]
     pub(crate) fn told(&self, out: &mut Outbox, entry: &Entry) -> Option<BundleId> {
         (out.telling.is_of_bundles()).then(|| self.bundle_id(entry))

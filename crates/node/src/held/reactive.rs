@@ -252,7 +252,7 @@ impl Held {
         Some(key)
     }
 
-    /// A bundle has begun to come in: what comes of it is kept in parts where that is agreed and allowed.
+    /// A bundle has begun to come in: its octets are kept in parts where that is agreed and allowed.
     pub(crate) fn begin_reactive(
         &mut self,
         adjacencies: &Adjacencies,

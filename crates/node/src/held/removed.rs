@@ -323,7 +323,7 @@ mod tests {
     }
 
     proptest! {
-        /// The newest are known, what was said of them last holds, and every endpoint is counted.
+        /// The newest are known, the last words about them hold, and every endpoint is counted.
         #[test]
         fn the_last_so_many_are_remembered(
             bound in 1_usize..20,

@@ -73,7 +73,7 @@ pub(crate) enum State {
     /// It has left over a link that promises nothing, and is kept: for a session over another link, or until it expires. Or this node is its
     /// custodian and waits for a signal (RFC 5050 5.10: custody accepted).
     Sent,
-    /// Its octets are damaged on disk: it is neither sent nor delivered, and kept for whoever can mend it.
+    /// Its octets are damaged on disk: it is neither sent nor delivered, and kept for a person who can mend it.
     Quarantined,
     /// Its deletion was asked for and is not durable yet.
     Deleting,

@@ -64,7 +64,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) priority: Priority,
     /// Whether it was made here.
     pub(crate) is_own: bool,
-    /// The copies that may be made of it, where whoever gave it said so.
+    /// The copies that may be made of it, where the giver said so.
     pub(crate) permits: Option<u64>,
     /// The hops that it has gone, as far as it counts them and no restart was since.
     pub(crate) hops: u64,
@@ -255,7 +255,7 @@ pub(crate) struct Routers {
 }
 
 impl Routers {
-    /// The routers that a configuration names. Patterns that are none are left out: whoever reads the configuration has checked them.
+    /// The routers that a configuration names. Patterns that are none are left out: the reader of the configuration has checked them.
     pub(crate) fn new(config: &Config) -> Self {
         let mut routers = Self::default();
         for it in &config.routing {

@@ -36,7 +36,7 @@ pub(super) trait Scheme: Send {
     /// The place of a bundle among those for a neighbour, the smallest first; none where it gets no copy as far as is known.
     fn rank(&self, peer: &NodeId, bundle: &Bundle) -> Option<u64>;
 
-    /// The place of a bundle whoever the neighbour is; none where there is no such order.
+    /// The place of a bundle for any neighbour; none where there is no such order.
     fn place(&self, _bundle: &Bundle) -> Option<u64> {
         None
     }

@@ -505,7 +505,7 @@ impl World {
         }
     }
 
-    /// A link is dialled, by whoever wants it.
+    /// Dials a link.
     pub fn dial(&mut self, at: usize, link: LinkId) {
         // Further links lead where the first does.
         let leads = &self.machines[at].leads;

@@ -1,4 +1,4 @@
-//! A store of the plainest kind: what has been synced survives a crash, nothing else does.
+//! A store of the plainest kind: synced octets survive a crash, nothing else does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
