@@ -16,7 +16,7 @@ impl Entropy {
     pub const TRAFFIC: u64 = 6;
 
     /// The stream that a seed gives for a purpose and a number. Each purpose has streams of its own, so that more of one do not
-    /// change another; those below [`Entropy::OURS`], but for [`Entropy::TRAFFIC`], are for whoever runs a scenario.
+    /// change another; those below [`Entropy::OURS`], but for [`Entropy::TRAFFIC`], are for the program that runs a scenario.
     #[must_use]
     pub fn new(seed: u64, purpose: impl Into<u64>, which: usize) -> Self {
         let which = u64::try_from(which).unwrap_or(u64::MAX);

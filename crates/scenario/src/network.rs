@@ -25,7 +25,7 @@ pub(crate) struct Network {
     pub(crate) nodes: Vec<Node>,
     pub(crate) links: Vec<Link>,
     pub(crate) contacts: Vec<Contact>,
-    /// Differences from what a file says, for whoever runs the scenario.
+    /// Differences from the file, for the person who runs the scenario.
     pub(crate) notes: Vec<String>,
     by_name: BTreeMap<String, NodeIndex>,
     by_number: BTreeMap<u32, NodeIndex>,

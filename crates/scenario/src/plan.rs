@@ -72,7 +72,7 @@ pub struct PlannedRun {
     pub settings: Vec<String>,
 }
 
-/// The keys that a scenario's runs differ in, where what is swept and all variants can be: for whoever runs it once, as the file is.
+/// The keys that a scenario's runs differ in, where what is swept and all variants can be: for a run of the file as it is.
 ///
 /// # Errors
 /// When a value of a sweep or a variant makes no scenario.

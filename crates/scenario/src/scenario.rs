@@ -74,7 +74,7 @@ pub struct Scenario {
     pub energy: Option<Energy>,
     /// Contents of the report of many runs: keys of `[report]` and their texts; those of a list are lines.
     pub report: BTreeMap<&'static str, String>,
-    /// Differences from what a contact plan says: sentences for whoever runs the scenario.
+    /// Differences from a contact plan: sentences for the person who runs the scenario.
     pub notes: Vec<String>,
     /// The fault of a part of the file that only a testbed can do, if there is one.
     pub unsimulated: Option<ScenarioError>,
@@ -269,7 +269,7 @@ pub enum Presence {
 pub enum AtEnd {
     /// Both sides are told that they are gone.
     Reset,
-    /// Nobody is told; what was not through yet goes on when the next contact begins.
+    /// Nobody is told; octets that were not through yet go on when the next contact begins.
     Silence,
 }
 

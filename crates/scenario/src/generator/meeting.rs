@@ -35,7 +35,7 @@ pub(super) fn too_many_looks(hosts: usize, step: Duration, end: Duration) -> Opt
 /// # Errors
 /// When they are too many.
 pub(super) fn pairs(places: &[Place], reach: i64) -> Result<Vec<(u32, u32)>, String> {
-    // Squares as wide as the reach: whoever is within it is in the same one or one beside it.
+    // Squares as wide as the reach: a host within reach is in the same one or one beside it.
     let square = |place: &Place| (place.0.div_euclid(reach), place.1.div_euclid(reach));
     let numbered = (0_u32..).zip(places);
     let mut squares: Vec<((i64, i64), u32)> = numbered

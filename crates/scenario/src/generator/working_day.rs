@@ -19,7 +19,7 @@ const DAY_MS: i64 = 86_400_000;
 /// Places of all people of a group together, at most.
 const PLACES_MAX: usize = 20_000_000;
 
-/// Somebody who is at the meeting spot goes after so long, whoever is there.
+/// A person at the meeting spot goes after so long, however many are there.
 const COMPANY_AWAITED_MS: i64 = 3_600_000;
 
 /// At home people are within so much of a point of the map, both ways.

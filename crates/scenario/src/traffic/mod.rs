@@ -20,7 +20,7 @@ use crate::scenario::{Listed, NodeIndex, Pace, Service, Size, Traffic};
 /// The purpose of the random numbers for destinations and starts.
 const PURPOSE: u64 = Entropy::OURS;
 
-/// Reads all traffic of a file; what is left to chance follows from the seed.
+/// Reads all traffic of a file; chance follows from the seed.
 pub(crate) fn read(
     document: &Document<'_>,
     network: &Network,
