@@ -213,7 +213,7 @@ impl Application {
     }
 
     /// Octets came from the node: what they tell, and what is to be answered.
-    /// `answer` draws what becomes of a delivery.
+    /// `answer` draws the fate of a delivery.
     pub fn hear(
         &mut self,
         mut octets: Bytes,

@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// Nothing more gets through: what has left by now arrives, and then each end is told.
+    /// Nothing more gets through: octets that have left by now arrive, and then each end is told.
     pub(crate) fn break_connection(&mut self, key: ConnectionKey) {
         let now = self.now;
         let Some(connection) = self.connection_mut(key) else {

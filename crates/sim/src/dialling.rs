@@ -196,7 +196,7 @@ impl World {
         self.tell(at, Event::Connected { stream, purpose });
     }
 
-    /// The dialling side hears what came of a call.
+    /// The dialling side hears the outcome of a call.
     pub(crate) fn answered(&mut self, number: u32) {
         let place = self.dials.get_mut(road_at(number));
         let Some(dial) = place.and_then(Option::take) else {

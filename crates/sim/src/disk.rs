@@ -200,7 +200,7 @@ impl SimDisk {
         self.lock().flushes
     }
 
-    /// All flushes that have begun have ended: what was written before them is durable.
+    /// All flushes that have begun have ended: octets written before them are durable.
     pub fn finish_flush(&self) {
         let mut state = self.lock();
         if state.lies {
@@ -484,7 +484,7 @@ impl Disk for SimDisk {
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         let mut state = self.lock();
         if octets < state.octets {
-            // Only a store that is being made cuts its log: what was there is nobody's.
+            // Only a store that is being made cuts its log: the octets there were nobody's.
             let (page, start) = locate(octets);
             state.pages.truncate(page + 1);
             if let Some(Some(last)) = state.pages.get_mut(page)

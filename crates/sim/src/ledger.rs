@@ -119,7 +119,7 @@ pub struct Gone {
     pub total_octets: u64,
     /// Those that left over a link that promises nothing and that nobody has made durable since.
     pub lost: Vec<FragmentRange>,
-    /// Those of them that whoever sent them need not keep.
+    /// Those of them that their sender need not keep.
     pub free: Vec<FragmentRange>,
     /// There were such ones.
     pub was_free: bool,

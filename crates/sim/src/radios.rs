@@ -194,7 +194,7 @@ fn keys(road: &Wire) -> impl Iterator<Item = RadioKey> + use<> {
 }
 
 impl World {
-    /// A radio may be free: whoever waits for it writes, until it is busy again.
+    /// A radio may be free: ends that wait for it write, until it is busy again.
     pub(crate) fn radio_free(&mut self, at: MachineIndex, number: u32) {
         let (key, now) = ((at, number), self.now);
         let Some(radio) = self.radios.known.get_mut(&key) else {

@@ -57,7 +57,7 @@ enum Change {
     Delete(u64, Kept, bool),
     /// The note beside the bundle at this place was replaced; the one before.
     Note(u64, Bytes),
-    /// Creation timestamps were reserved; what was before.
+    /// Creation timestamps were reserved; the reservation before.
     Reserve(DtnTime, u64),
 }
 

@@ -11,7 +11,7 @@ use crate::oracle::{Kept, Lost, Violation, overdue};
 use crate::queue::MachineIndex;
 use crate::world::{World, machine};
 
-/// Violations that are kept with what led to them, and the rest counted; what comes after them follows from them as a rule.
+/// Violations that are kept with the steps that led to them, and the rest counted; later ones follow from them as a rule.
 const VIOLATIONS_MAX: usize = 20;
 
 impl World {

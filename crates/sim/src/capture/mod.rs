@@ -144,7 +144,7 @@ impl Capture {
         }
     }
 
-    /// When it had its size, if it has: what came later is not in it.
+    /// When it had its size, if it has: later packets are not in it.
     #[must_use]
     pub const fn ended(&self) -> Option<Instant> {
         self.ended

@@ -18,7 +18,7 @@ const PREVIOUS_NODE: u64 = 6;
 const BUNDLE_AGE: u64 = 7;
 const HOP_COUNT: u64 = 10;
 
-/// Payloads with a checksum of more octets are not summed: whoever receives them does, and their octets are compared.
+/// Payloads with a checksum of more octets are not summed: their receiver sums them, and their octets are compared.
 const SUMMED_OCTETS: u64 = 16 * 1024;
 
 /// A bundle's blocks, without its payload.

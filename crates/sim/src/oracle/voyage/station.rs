@@ -203,7 +203,7 @@ impl Station {
         Err(("durable", what))
     }
 
-    /// RFC 9174 5.2.3: whoever has all of a bundle may say so, and this machine may be rid of it.
+    /// RFC 9174 5.2.3: a peer that has all of a bundle may say so, and this machine may be rid of it.
     pub(super) fn check_kept(&self, parcel: &Parcel) -> Result<(), Wrong> {
         match self.is_source(parcel) || self.has_durably(parcel.name, parcel.range_before()) {
             true => Ok(()),
@@ -345,7 +345,7 @@ impl Station {
         }
     }
 
-    /// RFC 9171 5.5: what has expired is deleted and not sent.
+    /// RFC 9171 5.5: an expired bundle is deleted and not sent.
     fn check_life(&self, parcel: &Parcel, sending: Sending, moment: Moment) -> Result<(), Wrong> {
         let then = Moment {
             now: sending.chosen_since,
