@@ -228,7 +228,7 @@ impl Store {
             return;
         }
         let Some(mut source) = self.take_arriving(from) else {
-            // Nothing of it is left: what was to be made of it would not be whole.
+            // Nothing of it is left: a bundle made of it would not be whole.
             return self.refuse(key, StoreRefusal::Disk);
         };
         if !source.behind.is_empty() {

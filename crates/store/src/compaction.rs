@@ -201,7 +201,7 @@ impl Store {
             match self.move_bundle(key, &slot, compaction.segment) {
                 Ok(octets) => moved_octets += octets,
                 Err(Hindrance::Corrupt) => self.quarantine(key),
-                // There is no room for more; what has been moved may make some.
+                // There is no room for more; moved bundles may make some.
                 Err(Hindrance::Trouble(Trouble::Full)) => {
                     // With room left, its bundle's record fits in none of the segments that are free.
                     let victim = self.log.segments.at(compaction.segment);
@@ -302,7 +302,7 @@ impl Store {
         live + commits.sum::<u64>() + length(keys.len()) * MOVE_OCTETS
     }
 
-    /// Bundles that arrive slowly give way to those that could be here long ago: whoever sends them still has them. Those go first
+    /// Bundles that arrive slowly give way to those that could be here long ago: their senders still have them. Those go first
     /// that hold the emptiest segment.
     fn refuse_arrivals(&mut self, spoiled: &[u32]) {
         let layout = self.log.layout;

@@ -1,4 +1,4 @@
-//! The log's tail: what was written after the checkpoint, up to where a crash tore it (docs/store-format.md 8).
+//! The log's tail: records written after the checkpoint, up to where a crash tore it (docs/store-format.md 8).
 
 use std::collections::BTreeMap;
 

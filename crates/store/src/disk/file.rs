@@ -153,7 +153,7 @@ impl FileDisk {
         self.history
     }
 
-    /// Makes the directory for its owner alone; what is above it, and one that is there, stay as they are.
+    /// Makes the directory for its owner alone; directories above it, and one that is there, stay as they are.
     fn make(directory: &Path) -> io::Result<()> {
         if directory.is_dir() {
             return Ok(());

@@ -11,7 +11,7 @@ use super::buffers::BUFFER_OCTETS;
 pub(super) struct Recent {
     /// By their first octet.
     stretches: BTreeMap<u64, Stretch>,
-    /// First octets and numbers, the oldest first; what is gone from `stretches` may still be named.
+    /// First octets and numbers, the oldest first; numbers that are gone from `stretches` may still be named.
     order: VecDeque<(u64, u64)>,
     /// The same of those that were read.
     read_order: VecDeque<(u64, u64)>,
@@ -89,7 +89,7 @@ impl Recent {
         Some(found)
     }
 
-    /// A reader that reads on has come to `offset`: what was read and used before it goes first.
+    /// A reader that reads on has come to `offset`: octets read and used before it go first.
     fn finish_before(&mut self, offset: u64) {
         let before = self.stretches.range(..offset).next_back();
         if let Some((start, stretch)) = before

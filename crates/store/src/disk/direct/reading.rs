@@ -14,7 +14,7 @@ use crate::disk::aligned::{ALIGNED_OCTETS, BLOCK_OCTETS};
 /// Windows that are read ahead of a reader who reads on and on, at most.
 const WINDOWS_AHEAD: u64 = 8;
 
-/// Part of the memory that a window takes: what is read ahead is used before it makes place for other.
+/// Part of the memory that a window takes: octets read ahead are used before they make place for others.
 const WINDOW_PART: usize = 32;
 
 /// Windows whose room is kept for use again.
@@ -38,7 +38,7 @@ pub(super) struct Load {
     /// The number of the read: a void one may be read once more before its end.
     number: u64,
     pub(super) span: Span,
-    /// Something is written there meanwhile: what is read may be older.
+    /// Something is written there meanwhile: the octets read may be older.
     pub(super) void: bool,
 }
 

@@ -248,7 +248,7 @@ impl Direct {
         if edge.dirty && (is_covered || edge.is_cut_at(piece.start)) {
             state = self.shared.write_edge(state)?;
         }
-        // From here on the lock is not let go: what is read before is old, and what is read after waits.
+        // From here on the lock is not let go: reads before find old octets, and reads after wait.
         piece.take_place(&mut state);
         let Piece {
             start,
