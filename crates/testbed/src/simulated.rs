@@ -79,7 +79,7 @@ pub fn run(
     })
 }
 
-/// Leaves what came of a run in its directory.
+/// Leaves the results of a run in its directory.
 ///
 /// # Errors
 /// When results cannot be written.

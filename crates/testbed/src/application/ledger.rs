@@ -161,7 +161,7 @@ impl Ledger {
     fn undelivered(&self, is_meant: impl Fn(Duration) -> bool) -> u64 {
         let entries = self.entries();
         let each = entries.payloads.iter().zip(&self.lifetimes);
-        // One by one: what was delivered need not have been answered, and makes up for no other.
+        // One by one: a delivered payload need not have been answered, and makes up for no other.
         let counts = each.map(|(payloads, lifetime)| {
             let open = payloads.iter().filter(|it| it.delivered.is_none());
             let ends = open.filter_map(|it| Some(it.accepted?.saturating_add(*lifetime)));

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use dhow_channel::channel::Contact;
 
-/// Octets of a line that is understood; what is longer is skipped.
+/// Octets of a line that is understood; longer ones are skipped.
 const LINE_OCTETS_MAX: usize = 64;
 
 /// The reading end.

@@ -87,7 +87,7 @@ struct Sessions<'a, O> {
 }
 
 impl<O: Observer> Sessions<'_, O> {
-    /// A datagram came; what is to be answered.
+    /// A datagram came; the answer comes back.
     fn take(&mut self, arrival: &Arrival<'_>) -> Option<Vec<u8>> {
         let header = Header::decode(arrival.payload)?;
         let is_over = |session: &Session| session.ended.is_some() && !header.is_last;
@@ -250,7 +250,7 @@ impl Server {
                         let (id, every, is_over) = (next_id, self.every, &is_over);
                         next_id += 1;
                         readers.push(scope.spawn(move || {
-                            // A connection that breaks has ended; what came of it has been told.
+                            // A connection that breaks has ended; its result has been told.
                             let _ = read(stream, from, id, every, observer, is_over);
                         }));
                     }

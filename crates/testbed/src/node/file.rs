@@ -20,7 +20,7 @@ use crate::toml_text::quoted;
 /// A segment of a store as the simulator has it by itself: a node on a disk chooses better.
 const SIMULATED_SEGMENT_OCTETS: u32 = 1 << 16;
 
-/// Round trips for which sessions wait beside what is usual: what is lost takes one more each time.
+/// Round trips for which sessions wait beside the usual time: lost octets take one more each time.
 const PATIENCE_ROUND_TRIPS: u32 = 6;
 
 /// The octets that a node waits for by itself (docs/node.schema.json).

@@ -22,7 +22,7 @@ const GONE: Duration = Duration::from_secs(10);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Ends a lab: asks whoever keeps it, and removes what is then left.
+/// Ends a lab: asks the process that keeps it, and removes the parts that are then left.
 ///
 /// # Errors
 /// When something stays.

@@ -156,7 +156,7 @@ impl Network {
                         taken.wait(switch.waiting().map_err(failed)?);
                     }
                 }
-                // The end that dials goes up last: whoever listens is there then.
+                // The end that dials goes up last: the listening end is there then.
                 for switch in switches.iter().rev() {
                     switch.set(up).map_err(failed)?;
                 }

@@ -45,7 +45,7 @@ pub struct Row<'a> {
 }
 
 impl Repeats {
-    /// Adds a run: what was set, its seed and its figures.
+    /// Adds a run: its settings, its seed and its figures.
     pub fn add(&mut self, set: &[(String, String)], seed: u64, figures: &[Figure]) {
         let place = self.points.iter().position(|it| it.set == set);
         let place = place.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! One run as a report needs it: what is asked of every run is kept in short, since a study has many and each may have millions of payloads.
+//! One run as a report needs it: the facts about every run are kept in short, since a study has many and each may have millions of payloads.
 
 use std::collections::{BTreeMap, BTreeSet};
 

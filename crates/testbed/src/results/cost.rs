@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::rows::{Contact, LinkSample, Resource};
 use crate::number::float;
 
-/// Costs of a megabyte (10^6 octets) that was delivered; what is not known is empty.
+/// Costs of a megabyte (10^6 octets) that was delivered; unknown ones are empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Time of processors of all hosts, seconds.
