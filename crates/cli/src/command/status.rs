@@ -9,7 +9,7 @@ use crate::arguments::Common;
 use crate::failure::{Ending, Failure};
 use crate::output::{self, Form};
 
-/// Show what a node is and does
+/// Show the state of a node
 #[derive(Args, Debug)]
 pub struct Status {}
 
