@@ -306,7 +306,7 @@ mod chosen {
         PLANTED.with(|planted| planted.set(mutant));
     }
 
-    /// Whether a mistake is to be made. That the place was reached counts, whichever mistake is planted.
+    /// Whether a mistake is to be made. The place counts as reached, whichever mistake is planted.
     #[must_use]
     pub fn planted(mutant: Mutant) -> bool {
         REACHED.with(|all| {

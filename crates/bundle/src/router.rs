@@ -21,10 +21,10 @@ pub enum RouterKind {
 /// The nodes whose acknowledgment of a delivery ends copies of the bundle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Acknowledgments {
-    /// That of the destination's node, when it takes the bundle itself.
+    /// The destination's node, when it takes the bundle itself.
     #[default]
     None,
-    /// Beside it that of a neighbour whose node ID is proven by TLS, and of one whose own bundle it is.
+    /// Beside it a neighbour whose node ID is proven by TLS, and one whose own bundle it is.
     Verified,
     /// Any neighbour.
     Anyone,

@@ -54,7 +54,7 @@ pub struct RememberedBlock {
 }
 
 impl Remembered {
-    /// That of a gateway block in version 7; `None` where the content is none that a gateway writes.
+    /// The content of a gateway block in version 7; `None` where the content is none that a gateway writes.
     #[must_use]
     pub fn in_v7(content: &[u8]) -> Option<Self> {
         let known = OfV6::decode(content)?;
@@ -75,7 +75,7 @@ impl Remembered {
         })
     }
 
-    /// That of a gateway block in version 6; `None` where the content is none that a gateway writes.
+    /// The content of a gateway block in version 6; `None` where the content is none that a gateway writes.
     #[must_use]
     pub fn in_v6(content: &[u8]) -> Option<Self> {
         let known = OfV7::decode(content)?;

@@ -28,7 +28,7 @@ pub enum Disposition {
 /// The codes of dispositions, which differ between programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Numbering {
-    /// Those of draft-ietf-dtn-bibect-03, which ION uses: from 3 on they are the reasons of RFC 5050 6.1.2.
+    /// The codes of draft-ietf-dtn-bibect-03, which ION uses: from 3 on they are the reasons of RFC 5050 6.1.2.
     #[default]
     Draft,
     /// The codes of DTNME, without the draft's reserved code 2.

@@ -16,12 +16,12 @@ pub enum BibeRecord {
 /// The record type codes that are written to a peer. All of them are read, from any peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BibeTypes {
-    /// Those of draft-ietf-dtn-bibect-03, which DTNME uses: 3 and 4.
+    /// The codes of draft-ietf-dtn-bibect-03, which DTNME uses: 3 and 4.
     #[default]
     Draft,
-    /// Those of ION: 7 and 8. Its retransmission times are seconds of Unix time.
+    /// The codes of ION: 7 and 8. Its retransmission times are seconds of Unix time.
     Ion,
-    /// That of uD3TN, 64443, which has no signals; its signals would be the draft's.
+    /// The code of uD3TN, 64443, which has no signals; its signals would be the draft's.
     Ud3tn,
 }
 
