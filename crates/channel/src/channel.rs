@@ -71,7 +71,7 @@ pub struct Channel {
     waiting_octets: u64,
     /// Packets that left and will arrive, and when: in the order in which they left.
     flying: VecDeque<Timed>,
-    /// Those that are held up, which others overtake: in the same order among themselves.
+    /// Packets that are held up, which others overtake: in the same order among themselves.
     held_up: VecDeque<Timed>,
     counters: Counters,
 }
