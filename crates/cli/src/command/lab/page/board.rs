@@ -36,7 +36,7 @@ struct Shown {
     report: Option<Bytes>,
     /// Readers of events at present.
     readers: usize,
-    /// Those of them, or who were of them, that may ask for the report.
+    /// Readers, also former ones, that may ask for the report.
     due: usize,
     /// Readers that have been given the report.
     reported: usize,
