@@ -11,7 +11,7 @@ use crate::measuring::Measuring;
 use crate::storing::StoreCounts;
 use crate::telemetry::Telemetry;
 
-/// Those who are told, as far as the node file asks for any.
+/// The parts that are told, as far as the node file asks for any.
 #[derive(Debug, Default)]
 pub(crate) struct Audience {
     pub(crate) measuring: Option<Measuring>,

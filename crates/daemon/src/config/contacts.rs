@@ -320,7 +320,7 @@ type Course = (Duration, Duration, Duration);
 struct Distances(BTreeMap<(u32, u32), Vec<Course>>);
 
 impl Distances {
-    /// Those of a plan's ranges. Two that say different things of one time are refused.
+    /// The light times of a plan's ranges. Two different ones for one time are refused.
     fn of(plan: &Plan, path: &Path) -> Result<Self, FileError> {
         let mut said: BTreeMap<(u32, u32), Vec<&contact_plan::Range>> = BTreeMap::new();
         for range in &plan.ranges {

@@ -39,7 +39,7 @@ pub struct Effective {
 type Notes = BTreeMap<(&'static str, &'static str), String>;
 
 impl Effective {
-    /// Those of a node file's text; `path` is for messages and relative paths.
+    /// The settings of a node file's text; `path` is for messages and relative paths.
     ///
     /// # Errors
     /// When it is not a correct node file.
@@ -47,7 +47,7 @@ impl Effective {
         Self::of(text, &NodeFile::parse(text, path)?)
     }
 
-    /// Those of a file that was read from a text.
+    /// The settings of a file that was read from a text.
     ///
     /// # Errors
     /// When it was read from another one.

@@ -68,7 +68,7 @@ fn hosts(bound: SocketAddr, format: Format, way: &Way<'_>) -> Vec<Host> {
     let is_of_link =
         |it: IpAddr| matches!(it, IpAddr::V6(address) if address.is_unicast_link_local());
     addresses.retain(|&address| takes(address) && (way.to.is_ipv6() || !is_of_link(address)));
-    // That of the beacon's family comes first: its way is known to work.
+    // The address of the beacon's family comes first: its way is known to work.
     addresses.sort_by_key(|address| address.is_ipv4() != way.to.is_ipv4());
     addresses.into_iter().map(Host::Address).collect()
 }

@@ -21,7 +21,7 @@ pub(super) struct Interface {
     pub(super) v4: Vec<Ipv4Addr>,
     /// The broadcast address of its network.
     pub(super) broadcast: Option<Ipv4Addr>,
-    /// Those of the link alone behind the others.
+    /// IPv6 addresses, those of the link alone behind the others.
     pub(super) v6: Vec<Ipv6Addr>,
 }
 

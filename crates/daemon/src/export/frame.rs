@@ -100,7 +100,7 @@ pub struct Frames<R> {
 }
 
 impl<R: Read> Frames<R> {
-    /// Those of an export.
+    /// The frames of an export.
     ///
     /// # Errors
     /// When it does not begin as one.

@@ -55,7 +55,7 @@ pub struct PostOffice {
 }
 
 impl PostOffice {
-    /// That of a node at whose application socket `api` requests are carried out.
+    /// The post office of a node at whose application socket `api` requests are carried out.
     #[must_use]
     pub fn new(api: PathBuf, node: NodeId, quota_octets: u64) -> Self {
         let source = node.service(SERVICE).unwrap_or(EndpointId::Null);

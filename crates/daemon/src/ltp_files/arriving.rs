@@ -112,7 +112,7 @@ impl Drop for UnnamedFile {
     }
 }
 
-/// The octets of a file that have come. Those that follow each other are written together.
+/// The octets of a file that have come. Octets that follow each other are written together.
 #[derive(Debug)]
 pub(super) struct ArrivingFile {
     unnamed: UnnamedFile,

@@ -96,12 +96,12 @@ impl Patience {
 #[derive(Clone)]
 pub struct DialTable {
     links: Rc<RefCell<BTreeMap<LinkId, DialSettings>>>,
-    /// Those of neighbours that are found, by the places where they are heard.
+    /// The settings of neighbours that are found, by the places where they are heard.
     found: Rc<[DialSettings]>,
 }
 
 impl DialTable {
-    /// Those of the configured links, and what holds for links to neighbours that are found.
+    /// The addresses of the configured links, and the settings of links to neighbours that are found.
     #[must_use]
     pub fn new(links: Vec<DialSettings>, found: Vec<DialSettings>) -> Self {
         let links = (0..).map(LinkId).zip(links).collect();

@@ -94,7 +94,7 @@ pub(super) struct Station<'a> {
 /// # Errors
 /// When the address cannot be had, the socket or the directory fails, or the thread that makes files durable has ended.
 pub fn run(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
-    // A block has a file that is written and the same one to be read. Those beyond what the system allows are refused.
+    // A block has a file that is written and the same one to be read. Blocks beyond the system's limit are refused.
     open_files::allow(settings.blocks).map_err(io::Error::other)?;
     let socket = Socket::bind(settings.listen)?;
     // The blocks of a relay are its own as long as it runs.
