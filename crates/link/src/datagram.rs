@@ -77,7 +77,7 @@ use crate::stream::{DownReason, LinkCommand, RefuseReason, TransferId};
 /// The most that a layer can say of an outgoing transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Assurance {
-    /// That all of it left; it may be lost (`Sent`).
+    /// The whole transfer left; it may be lost (`Sent`).
     Sent,
     /// The peer has the whole transfer (`Transmitted`).
     Acknowledged,
@@ -198,7 +198,7 @@ pub enum DatagramEvent {
         /// Times that it was broken since the last event of this rule.
         count: u64,
     },
-    /// The link is ending: open no new transfers. Those that had not begun have failed.
+    /// The link is ending: open no new transfers. Transfers that had not begun have failed.
     Ending,
     /// The link is over. Datagrams that were given and have not left are not to leave any more.
     Down(DownReason),

@@ -127,7 +127,7 @@ impl Engine {
         }
     }
 
-    /// Set the octets behind gaps for which there is room now ([`Config::reassembly_octets`]). Those that are there stay.
+    /// Set the octets behind gaps for which there is room now ([`Config::reassembly_octets`]). Octets that are there stay.
     pub const fn set_room(&mut self, octets: u64) {
         self.local.config.reassembly_octets = octets;
     }

@@ -146,7 +146,7 @@ impl SessionsOut {
         number
     }
 
-    /// The next octets of a transfer. Those of a transfer that is over are dropped.
+    /// The next octets of a transfer. If the transfer is over, they are dropped.
     pub(super) fn supply(&mut self, local: &Local, transfer: TransferId, octets: Piece) {
         let Some(number) = self.by_transfer.get(&transfer).copied() else {
             return;

@@ -295,7 +295,7 @@ pub(super) struct Around<'a> {
     pub(super) envelope: &'a Envelope,
     /// The values of its cookies, behind the other header extensions.
     pub(super) cookies: [Option<&'a [u8]>; 2],
-    /// Those for several hops, in front of the cookies; empty in most.
+    /// The extensions for several hops, in front of the cookies; empty in most.
     pub(super) end_to_end: &'a [u8],
 }
 
