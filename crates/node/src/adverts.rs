@@ -53,7 +53,7 @@ pub(crate) struct Adverts {
 struct Exchange {
     /// By the name under which they go.
     subjects: BTreeMap<String, Subject>,
-    /// Those that were read since this time, whatever their names.
+    /// The number of adverts that were read since this time, of any name.
     read: Option<(Instant, u8)>,
 }
 

@@ -352,7 +352,7 @@ pub enum BundleVersions {
 }
 
 impl BundleVersions {
-    /// Those of a list of numbers; `None` where it is empty, or has others than 6 and 7.
+    /// The versions of a list of numbers; `None` where it is empty, or has others than 6 and 7.
     #[must_use]
     pub fn of_numbers(numbers: &[i64]) -> Option<Self> {
         let is_all = |of: &[i64]| numbers.iter().all(|number| of.contains(number));

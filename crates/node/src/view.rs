@@ -374,11 +374,11 @@ pub struct Counters {
     pub deleted: u64,
     /// Incoming bundles refused.
     pub refused: u64,
-    /// Those of them that were refused since their neighbour brought more than its rate.
+    /// Bundles of them that were refused since their neighbour brought more than its rate.
     pub limited_rate: u64,
-    /// Those since their neighbour had used up its share of the store.
+    /// Bundles of them that were refused since their neighbour had used up its share of the store.
     pub limited_share: u64,
-    /// Those since their source had.
+    /// Bundles of them that were refused since their source had used up its share.
     pub limited_source: u64,
     /// Outgoing bundles that neighbours refused.
     pub refused_by_peers: u64,
@@ -386,7 +386,7 @@ pub struct Counters {
     pub untranslatable: u64,
     /// Status reports generated.
     pub reports: u64,
-    /// Those of them sent in bundles that can carry many.
+    /// Reports of them sent in bundles that can carry many.
     pub reports_collected: u64,
     /// Status reports not generated because there were too many.
     pub reports_suppressed: u64,

@@ -84,7 +84,7 @@ pub(crate) struct Datagrams {
     next: TransferId,
     /// The newest transfer of which the node has the first octets.
     newest: TransferId,
-    /// Those with early octets of which the store may be given some.
+    /// Transfers with early octets of which the store may be given some.
     crowded: BTreeSet<TransferId>,
     /// The memory that early octets take.
     early_octets: u64,

@@ -66,7 +66,7 @@ pub(crate) struct Link {
     pub(crate) contact: Carrier,
     /// Dials and connections under way, established or not.
     pub(crate) sessions: Vec<SessionId>,
-    /// Those of them that have fallen silent with bundles under way: others are dialled in their place.
+    /// Sessions of them that have fallen silent with bundles under way: others are dialled in their place.
     pub(crate) doubted: Vec<SessionId>,
     /// Attempts to connect that nothing has answered.
     pub(crate) dialling: u8,

@@ -32,7 +32,7 @@ pub(crate) struct Tunnel {
     whole: VecDeque<(TransferId, Leaving)>,
     /// Encapsulating bundles from the peer that nobody has looked at. The store holds them.
     unread: VecDeque<BundleKey>,
-    /// Those that are read, and of them those whose next octets are not asked for.
+    /// Bundles that are read, and of them those whose next octets are not asked for.
     coming: BTreeMap<TransferId, Coming>,
     paused: VecDeque<TransferId>,
     /// Carriers whose first octets are being read.
@@ -79,7 +79,7 @@ pub(crate) enum Settled {
 pub(crate) enum Reading {
     /// The first ones of a bundle that nobody has looked at.
     First(BundleKey),
-    /// Those behind what was read.
+    /// The octets behind those that were read.
     Next(TransferId, Coming),
 }
 

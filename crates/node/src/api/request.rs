@@ -27,7 +27,7 @@ pub const REQUESTS_MAX: usize = 16_384;
 pub const REQUESTABLE_FLAGS: u64 =
     0x4 | 0x20 | 0x40 | 0x4000 | 0x1_0000 | FLAG_REPORT_DELIVERY | 0x4_0000;
 
-/// Those of version 6 (RFC 5050 4.2): custody and reports of it and the class of service as well, and no times, which its reports have.
+/// The flags of version 6 (RFC 5050 4.2): custody and reports of it and the class of service as well, and no times, which its reports have.
 pub const REQUESTABLE_FLAGS_V6: u64 = REQUESTABLE_FLAGS & !0x40 | 0x8 | 0x180 | 0x8000;
 
 /// Request reporting of bundle delivery (RFC 9171 4.2.3).

@@ -62,11 +62,11 @@ type Costs = BTreeMap<NodeId, u64>;
 pub(super) struct MaxProp {
     /// The likelihoods of this node.
     own: Likelihoods,
-    /// Those of others, and when they were so. None for times before this node began.
+    /// The likelihoods of others, and when they were so. None for times before this node began.
     others: BTreeMap<NodeId, (Option<Instant>, Likelihoods)>,
     /// The costs of the cheapest paths to nodes.
     costs: Costs,
-    /// Those from neighbours that are there and have told theirs.
+    /// The costs from neighbours that are there and have told their likelihoods.
     from: BTreeMap<NodeId, Costs>,
     version: u64,
     /// Octets of the store.

@@ -198,7 +198,7 @@ pub(crate) trait Router: Send {
         None
     }
 
-    /// Those of a neighbour, before [`Router::handle_known`] is called for it.
+    /// The predictabilities of a neighbour, before [`Router::handle_known`] is called for it.
     fn handle_predictabilities(&mut self, _: Instant, _: &NodeId, _: &BTreeMap<NodeId, u64>) {}
 
     /// Octets of memory that it takes.
@@ -250,7 +250,7 @@ pub(crate) struct Routers {
     /// Whether any of them has copies that make room for others.
     drops: bool,
     routers: Vec<(RouterKind, Box<dyn Router>)>,
-    /// Those that are programs of their own: their positions follow.
+    /// The routers that are programs of their own: their positions follow.
     externals: Vec<External>,
 }
 

@@ -47,7 +47,7 @@ pub(super) trait Scheme: Send {
     /// The part of an advert that is the scheme's: 32 KiB at most.
     fn table(&mut self, now: Instant) -> Vec<u8>;
 
-    /// That part of a neighbour's advert: any octets. False where they are none.
+    /// The scheme's part of a neighbour's advert: any octets. False where they are none.
     fn handle_table(&mut self, now: Instant, peer: &NodeId, table: &[u8]) -> bool;
 
     /// [`Router::predictabilities`].
