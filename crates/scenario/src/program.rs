@@ -197,7 +197,7 @@ fn order(document: &Document<'_>, programs: &mut [Program]) -> Result<(), FileEr
 struct Values(Vec<(String, String)>);
 
 impl Values {
-    /// Those of a file.
+    /// The names of a file.
     ///
     /// # Errors
     /// When a name stands for something else, or for nothing that a program says.

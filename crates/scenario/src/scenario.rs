@@ -232,7 +232,7 @@ pub struct Channel {
 pub enum Sharing {
     /// Its own and that of whom it sends to.
     Ends,
-    /// Those of all within its reach, and of whom it sends to.
+    /// The radios of all hosts within its reach, and of the host that it sends to.
     Reach,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Meeting {
     pub(super) length: Duration,
 }
 
-/// That so many hosts are looked at too often until an end, if they are.
+/// The error that so many hosts are looked at too often until an end, if they are.
 pub(super) fn too_many_looks(hosts: usize, step: Duration, end: Duration) -> Option<String> {
     let looks = end.as_nanos() / step.as_nanos().max(1);
     let all = looks.saturating_mul(u128::try_from(hosts).unwrap_or(u128::MAX));

@@ -32,7 +32,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// That of a traffic, which has a position in the scenario, for a run's seed.
+    /// The schedule of a traffic, which has a position in the scenario, for a run's seed.
     #[must_use]
     pub fn new(traffic: &Traffic, position: usize, seed: u64) -> Self {
         Self {
