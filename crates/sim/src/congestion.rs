@@ -139,7 +139,7 @@ struct Curve {
 }
 
 impl Congestion {
-    /// That of a new connection over a link that holds so many octets on their way, and so many in its queue.
+    /// The congestion control of a new connection over a link that holds so many octets on their way, and so many in its queue.
     pub(crate) fn new(control: Control, now: Instant, pipe: u64, queue: u64) -> Self {
         Self {
             control,

@@ -117,9 +117,9 @@ pub struct Record {
 pub struct Gone {
     /// Octets of the whole payload.
     pub total_octets: u64,
-    /// Those that left over a link that promises nothing and that nobody has made durable since.
+    /// Octets that left over a link that promises nothing and that nobody has made durable since.
     pub lost: Vec<FragmentRange>,
-    /// Those of them that their sender need not keep.
+    /// Octets of them that their sender need not keep.
     pub free: Vec<FragmentRange>,
     /// There were such ones.
     pub was_free: bool,

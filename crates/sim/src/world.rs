@@ -62,7 +62,7 @@ pub struct World {
     pub(crate) roads: Vec<Wire>,
     /// Radios that do one thing at a time.
     pub(crate) radios: Radios,
-    /// Those of machines that have one; empty where none has.
+    /// The batteries of machines that have one; empty where none has.
     pub(crate) batteries: Vec<Option<Battery>>,
     pub(crate) connections: Vec<Option<Connection>>,
     pub(crate) free_slots: Vec<u32>,
@@ -174,9 +174,9 @@ pub(crate) struct Flow {
     pub(crate) to_number: u32,
     /// Report-to endpoint; empty where no reports are asked for.
     pub(crate) reports_to: String,
-    /// Those that are not due yet.
+    /// Payloads that are not due yet.
     pub(crate) due: Peekable<Schedule>,
-    /// Those that no node has been given.
+    /// Payloads that no node has been given.
     pub(crate) ungiven: Schedule,
 }
 

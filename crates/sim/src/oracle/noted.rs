@@ -10,7 +10,7 @@ use dhow_bundle::storage::StoreRefusal;
 pub(super) struct Notes {
     /// The one that is durable, and those of which a disk that failed may have kept one.
     durable: Vec<Bytes>,
-    /// Those that the store was given after it and has not answered.
+    /// Notes that the store was given after it and has not answered.
     pending: VecDeque<Bytes>,
 }
 

@@ -39,7 +39,7 @@ const REDUNDANT: u8 = 3;
 pub enum Subject {
     /// One bundle, or a fragment of it.
     One(BundleName, Option<FragmentRange>),
-    /// Those of the custodian's numbers, first and last of each run.
+    /// The bundles of these numbers of the custodian, first and last of each run.
     Numbered(Vec<(u64, u64)>),
 }
 
