@@ -302,8 +302,8 @@ impl Store {
         live + commits.sum::<u64>() + length(keys.len()) * MOVE_OCTETS
     }
 
-    /// Bundles that arrive slowly give way to those that could be here long ago: their senders still have them. Those go first
-    /// that hold the emptiest segment.
+    /// Bundles that arrive slowly give way to those that could be here long ago: their senders still have them. The
+    /// first to go are those that hold the emptiest segment.
     fn refuse_arrivals(&mut self, spoiled: &[u32]) {
         let layout = self.log.layout;
         let segment_of = |extent: &Extent| reference(&layout, extent).segment;

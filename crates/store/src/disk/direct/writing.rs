@@ -34,7 +34,7 @@ const PARTS_BOUND: usize = 32;
 enum Lies {
     /// The log's own.
     Here,
-    /// That of others; where it begins, if that is known.
+    /// The buffer of others; where it begins, if that is known.
     Elsewhere(Option<usize>),
 }
 
