@@ -40,9 +40,9 @@ struct Entry {
 pub struct Tally {
     /// Given to nodes.
     pub sent: u64,
-    /// Those that nodes said they had.
+    /// Payloads that nodes accepted.
     pub accepted: u64,
-    /// Those that nodes would not have.
+    /// Payloads that nodes refused.
     pub refused: u64,
     /// Delivered.
     pub delivered: u64,

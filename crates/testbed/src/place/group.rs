@@ -69,7 +69,7 @@ pub struct Group {
 }
 
 impl Groups {
-    /// Those of a lab; none are made yet.
+    /// The groups of a lab; none are made yet.
     #[must_use]
     pub fn of(lab: &str) -> Self {
         let two = Path::new(ROOT).join("cgroup.controllers").exists();

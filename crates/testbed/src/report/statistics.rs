@@ -11,7 +11,7 @@ const STUDENT: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// That of the normal distribution, for more.
+/// The quantile of the normal distribution, for more.
 const NORMAL: f64 = 1.960;
 
 /// Values of repeats in short.

@@ -39,7 +39,7 @@ pub struct Used<'a> {
 }
 
 impl Cost {
-    /// That of a megabyte of a run; of nothing where nothing was delivered.
+    /// The cost of a megabyte of a run; of nothing where nothing was delivered.
     #[must_use]
     pub fn of(used: &Used<'_>, energy: Option<&Energy>) -> Self {
         let megabytes = float(used.delivered_octets) / 1e6;

@@ -37,7 +37,7 @@ pub struct Contacts<'a> {
 }
 
 impl<'a> Contacts<'a> {
-    /// Those of a scenario before an end.
+    /// The contacts of a scenario before an end.
     #[must_use]
     pub fn new(contacts: &'a [Contact], end: Duration) -> Self {
         let starts = contacts.iter().enumerate();

@@ -66,7 +66,7 @@ pub(super) struct Task {
 enum Gate {
     Open,
     Shut,
-    /// That one has failed, or ended without being ready.
+    /// The other program has failed, or ended without being ready.
     Never,
 }
 

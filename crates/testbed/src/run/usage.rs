@@ -51,7 +51,7 @@ struct Thread {
     wait_ns: u64,
     /// Time that it waited for disks: 0 where the kernel does not count it.
     disk_wait_ticks: u64,
-    /// That part of it that cannot be: now and then a kernel (6.18 is one) counts all time since the machine began as one wait.
+    /// The part of it that cannot be: now and then a kernel (6.18 is one) counts all time since the machine began as one wait.
     impossible_ticks: u64,
     /// Its waits for locks, as they were seen.
     locks: Locks,
@@ -131,7 +131,7 @@ fn lock_waited_for(syscall: &str) -> Option<u64> {
 }
 
 impl Thread {
-    /// That of which `status`, `schedstat` and `stat` tell so much.
+    /// The thread of which `status`, `schedstat` and `stat` tell so much.
     fn told(status: &str, waited: &str, stat: &str, syscall: &str) -> Self {
         let waited = waited.split_whitespace().nth(1);
         Self {
@@ -167,7 +167,7 @@ impl Stat {
 }
 
 impl Usage {
-    /// That of a process; none where it has ended.
+    /// The usage of a process; none where it has ended.
     pub(super) fn of(process: u32) -> Option<Self> {
         let read = |file: &str| fs::read_to_string(format!("/proc/{process}/{file}"));
         let stat = Stat::of(&read("stat").ok()?)?;

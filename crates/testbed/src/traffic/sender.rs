@@ -46,7 +46,7 @@ pub struct Sent {
     pub packets: u64,
     /// Octets of their payloads.
     pub octets: u64,
-    /// Those of the octets that the other end's system acknowledged by the end; none where nobody acknowledges any.
+    /// The octets that the other end's system acknowledged by the end; none where nobody acknowledges any.
     pub acknowledged: Option<u64>,
     /// Packets that found no way, and are gone.
     pub failed: u64,
