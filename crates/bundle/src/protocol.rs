@@ -170,7 +170,7 @@ pub enum OnSent {
     /// The bundle is removed.
     #[default]
     Forget,
-    /// It is held until it expires, and leaves by another link that comes up, but not over this one again while the node runs.
+    /// The bundle is held until it expires, and leaves by another link that comes up, but not over this one again while the node runs.
     Keep,
 }
 

@@ -19,7 +19,7 @@ pub struct ExtensionBlock {
     pub block_type: BlockType,
     /// Its number in its bundle: 2 or more.
     pub number: u64,
-    /// It came with a number that it may not have.
+    /// Whether the block came with a number that it may not have.
     has_new_number: bool,
     /// Block processing control flags.
     pub flags: BlockFlags,

@@ -17,7 +17,7 @@ pub enum Disposition {
     DestinationUnintelligible,
     /// The node knows no route to the destination.
     NoRoute,
-    /// It has no contact with the next node in time.
+    /// The node has no contact with the next node in time.
     NoTimelyContact,
     /// The node cannot process a block.
     BlockUnintelligible,
