@@ -32,7 +32,7 @@ const NOT_ACCEPTABLE: u8 = 4;
 /// Whether the node lets go of a bundle that is on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
-    /// It keeps the bundle until another node acknowledges it, or it expires.
+    /// The node keeps the bundle until another node acknowledges it, or it expires.
     Keep,
     /// The medium has the only copy.
     HandOver,

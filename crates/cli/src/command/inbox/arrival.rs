@@ -40,7 +40,7 @@ pub enum Fate {
     Make(Box<Header>),
     /// The change was made before, or a newer one was.
     Stale,
-    /// It is refused, with words about it and the path where it has one.
+    /// The bundle is refused, with words about it and the path where it has one.
     Refuse(Reason, String, Option<RelativePath>),
 }
 

@@ -26,7 +26,7 @@ pub enum Reason {
     Format,
     /// The payload has a path that breaks a rule.
     Path,
-    /// It has more or fewer octets than its header says.
+    /// The payload has more or fewer octets than its header says.
     Size,
     /// The payload has another SHA-256 than its header says.
     Digest,

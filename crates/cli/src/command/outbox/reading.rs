@@ -37,7 +37,7 @@ pub enum Content {
 /// Why a file cannot be sent now.
 #[derive(Debug)]
 pub enum Unread {
-    /// It is another one, or none, since it was looked at.
+    /// The file is another one, or none, since it was looked at.
     Changed,
     /// The command is to end.
     Interrupted,

@@ -36,7 +36,7 @@ struct Seen {
     stamp: Option<Stamp>,
     /// The time since which the file has been so.
     since: Instant,
-    /// It is not sent before then, and for how long it was left.
+    /// The time before which the file is not sent, and the time for which it was left.
     held: Option<(Instant, Duration)>,
 }
 

@@ -87,7 +87,7 @@ struct Came {
 enum Taken {
     /// The bundle came before.
     Repeat(Receipt),
-    /// It waits to be made durable, or to be written to stdout.
+    /// The delivery waits to be made durable, or to be written to stdout.
     New(Box<Came>),
 }
 

@@ -21,9 +21,9 @@ pub struct Order<T> {
 pub enum Placed<T> {
     /// The chunk came before.
     Repeat(T),
-    /// It is held, and there was no room for others that are later than it.
+    /// The chunk is held, and there was no room for others that are later than it.
     Held(Vec<T>),
-    /// It is too early, and there is no room for it.
+    /// The chunk is too early, and there is no room for it.
     Declined(T),
 }
 
