@@ -29,7 +29,7 @@ const WRITE_STEP: Duration = Duration::from_millis(20);
 /// The fate of octets that come while the node takes none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhileWriting {
-    /// They are read: answers, of which there are no more than requests.
+    /// The octets are read: answers, of which there are no more than requests.
     Read,
     /// Octets stay in the socket: payloads, however long.
     Leave,
