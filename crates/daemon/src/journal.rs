@@ -67,7 +67,7 @@ impl Journal {
         }
     }
 
-    /// One that tells those who listen over HTTP to these events.
+    /// A journal that tells those who listen over HTTP to these events.
     #[must_use]
     pub fn with_events(mut self, events: Events) -> Self {
         self.events = events;

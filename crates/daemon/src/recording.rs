@@ -62,7 +62,7 @@ struct Queue {
 pub enum Going {
     /// More is recorded.
     On,
-    /// It has its size, or could not be written: nothing more is.
+    /// The recording has its size, or could not be written: nothing more is.
     No,
 }
 

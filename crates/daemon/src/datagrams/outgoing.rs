@@ -32,7 +32,7 @@ const ALONE: Limit = Limit {
 /// Whether the system cuts datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cutting {
-    /// It takes many of one size as one, and cuts them.
+    /// The system takes many of one size as one, and cuts them.
     Done,
     /// The system takes each datagram by itself.
     NotDone,

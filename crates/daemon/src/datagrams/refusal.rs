@@ -9,13 +9,13 @@ use super::path::says_no_way;
 /// The consequence of the system's refusal to send a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is to be sent again when there is room.
+    /// The datagram is to be sent again when there is room.
     NoRoom,
     /// The datagram is to be sent again.
     Interrupted,
     /// The datagram is too long.
     TooLong,
-    /// It is one that the system was to cut, and cannot.
+    /// The datagram is one that the system was to cut, and cannot.
     Uncut,
     /// No way leads there.
     NoWay,

@@ -46,7 +46,7 @@ pub struct End {
 pub enum Verdict {
     /// All of it is there, and as it was made.
     Sound,
-    /// It left the node while it was written, or the disk did not give it.
+    /// The bundle left the node while it was written, or the disk did not give it.
     Gone,
     /// Its octets are not what its record, or its own checksums, say.
     Damaged(&'static str),

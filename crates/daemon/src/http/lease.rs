@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The fate of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is where it was to go: the node forgets it.
+    /// The delivery is where it was to go: the node forgets it.
     Confirm,
     /// The delivery comes again, at once.
     Decline,

@@ -29,7 +29,7 @@ pub(super) struct UnnamedFile {
 }
 
 impl UnnamedFile {
-    /// One in a directory; `name` is that which it is to have.
+    /// A file in a directory; `name` is that which it is to have.
     ///
     /// # Errors
     /// When the system gives none.

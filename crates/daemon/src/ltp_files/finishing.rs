@@ -21,7 +21,7 @@ const SYNCS: usize = 16;
 pub(super) enum Job {
     /// Make durable what is there.
     Sync(Incoming, Arc<File>),
-    /// It is whole: make it durable and give it the name.
+    /// The file is whole: make it durable and give it the name.
     Finish(Incoming, UnnamedFile, String),
 }
 

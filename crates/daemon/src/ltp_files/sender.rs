@@ -71,7 +71,7 @@ pub struct About {
 pub enum Fate {
     /// The receiver has it, and durably where it is a receiver of files.
     Acknowledged,
-    /// It left. A part of it is green: nobody says that it arrived.
+    /// The file left. A part of it is green: nobody says that it arrived.
     Sent,
     /// The file failed.
     Failed(Why),

@@ -23,7 +23,7 @@ pub enum EndpointError {
     /// The endpoint asks for TLS.
     #[error("a node speaks to its collector with no TLS")]
     Secure,
-    /// It has no host, or one with characters that no host has.
+    /// The endpoint has no host, or one with characters that no host has.
     #[error("it names no host")]
     Host,
     /// Its port is not a number from 1 to 65535.

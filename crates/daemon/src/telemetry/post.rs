@@ -24,7 +24,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// A request was not answered with success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It may succeed later, after this time where the collector says so.
+    /// The request may succeed later, after this time where the collector says so.
     Later(String, Option<Duration>),
     /// The same request will never succeed.
     Never(String),

@@ -58,7 +58,7 @@ struct Present {
 struct Connection {
     cut: Rc<Notify>,
     since: std::time::Instant,
-    /// It asks, or asked for something that it may ask for.
+    /// Whether the connection asks, or asked, for something that it may ask for.
     allowed: bool,
 }
 
@@ -184,7 +184,7 @@ impl Caller {
         let _ = over.wait_for(|over| *over).await;
     }
 
-    /// It has asked, or the answer tells whether it may.
+    /// The caller has asked, or the answer tells whether it may.
     pub fn may_ask(&self, allowed: bool) {
         let mut present = self.callers.present.borrow_mut();
         if let Some(connection) = present.connections.get_mut(&self.number) {

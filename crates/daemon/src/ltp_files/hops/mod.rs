@@ -131,19 +131,19 @@ pub enum What {
     Leaving,
     /// The next hop has it; where a part is green: it has left.
     Passed,
-    /// It is for this engine, whole, and durable under this name.
+    /// The block is for this engine, whole, and durable under this name.
     Received(PathBuf),
     /// The block is for this engine, and was here before.
     Again,
-    /// It is lost: the inward session was cancelled, or nothing more came.
+    /// The block is lost: the inward session was cancelled, or nothing more came.
     Lost(&'static str),
     /// Its session with the next hop failed; it leaves again.
     Retried(&'static str),
-    /// It is not passed on, and its source is told so.
+    /// The block is not passed on, and its source is told so.
     Dropped(Status),
     /// A report for this engine.
     Reported(EndReport),
-    /// It is refused: the limits of blocks or octets are reached.
+    /// The block is refused: the limits of blocks or octets are reached.
     Refused,
 }
 
