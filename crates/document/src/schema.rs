@@ -50,7 +50,7 @@ pub enum Absent {
     Means(&'static str),
     /// This value, as it would be written.
     Default(&'static str),
-    /// It must be absent, though it may well be looked for here; the key's meaning, a hint, says why.
+    /// The key must be absent, though it may well be looked for here; the key's meaning, a hint, says why.
     Always,
 }
 
