@@ -39,7 +39,7 @@ pub(super) enum Lateness {
     No,
     /// The segment is late.
     Late,
-    /// It is of another block: the number was used again.
+    /// The segment is of another block: the number was used again.
     Reused,
 }
 

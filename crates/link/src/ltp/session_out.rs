@@ -70,9 +70,9 @@ pub(super) struct SessionOut {
     pub(super) cancellation: Option<(Reason, Awaited)>,
     /// When the peer last said something.
     pub(super) heard: Instant,
-    /// It waits in the queue of sessions that send for the first time.
+    /// Whether the session waits in the queue of sessions that send for the first time.
     pub(super) is_ready: bool,
-    /// It waits in the queue of sessions that send again.
+    /// Whether the session waits in the queue of sessions that send again.
     pub(super) is_repeating: bool,
 }
 

@@ -145,7 +145,7 @@ impl Awaited {
         }
     }
 
-    /// It is queued, has not left, or left less than `time` ago.
+    /// Whether the segment is queued, has not left, or left less than `time` ago.
     pub(super) fn is_young(&self, now: Instant, time: Duration) -> bool {
         self.is_queued || self.left.is_none_or(|left| now.since(left) < time)
     }

@@ -77,7 +77,7 @@ pub(crate) enum Cancelled {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     Transmitted,
-    /// It has left, and nobody will say that it came.
+    /// The transfer has left, and nobody will say that it came.
     Sent,
     /// The peer keeps it, and will say later whether it came.
     Kept,

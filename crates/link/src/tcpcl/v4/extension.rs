@@ -103,7 +103,7 @@ impl TransferExtensions {
 /// The content of a peer's session extension items (RFC 9174 4.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SessionExtensions {
-    /// It keeps what it acknowledged of a transfer that fails.
+    /// Whether the peer keeps the acknowledged part of a transfer that fails.
     pub(super) keeps_reactive_fragments: bool,
 }
 
