@@ -32,7 +32,7 @@ impl Retry {
         self.wait = (self.wait * 2).min(WAIT_MAX);
     }
 
-    /// It did not fail: the next failure is a first one.
+    /// The task did not fail: the next failure is a first one.
     pub const fn succeeded(&mut self) {
         self.wait = WAIT_MIN;
     }

@@ -98,7 +98,7 @@ pub enum IntakeError {
     /// The octets end within a header.
     #[error("it ends within its header")]
     NoHeader,
-    /// They are a session without a number: when they come again, nobody can tell.
+    /// The octets are a session without a number: when they come again, nobody can tell.
     #[error("its header has no line 'parcel'")]
     NoParcel,
 }

@@ -98,7 +98,7 @@ pub enum Notice {
     },
     /// The database takes rows again.
     Back,
-    /// It does not take a stream, or rows of it; they are counted as refused.
+    /// The database does not take a stream, or rows of it; they are counted as refused.
     Unstored {
         /// The name of the stream.
         stream: String,

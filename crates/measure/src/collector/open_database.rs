@@ -83,7 +83,7 @@ impl OpenDatabase {
         self.is_behind = true;
     }
 
-    /// These rows wait for a commit.
+    /// Keeps rows that wait for a commit.
     pub fn keep(&mut self, kept: Kept) {
         self.kept_octets += kept.held.octets();
         self.kept.push(kept);

@@ -77,7 +77,7 @@ pub enum Kept {
     Stored,
     /// The parcel will never be stored.
     Refused(String),
-    /// It is not stored now, and why; given again, it may be.
+    /// The parcel is not stored now, and why; given again, it may be.
     Not(String),
 }
 

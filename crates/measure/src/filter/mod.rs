@@ -221,7 +221,7 @@ impl Pipeline {
         }
     }
 
-    /// It is that time now: gives the rows of windows that have ended, at their ends. Before the first sample there are none.
+    /// The time has come: gives the rows of windows that have ended, at their ends. Before the first sample there are none.
     pub fn tick(&mut self, now_s: f64, mut row: impl FnMut(f64, &[Value<'_>])) {
         let Window::Interval(interval) = self.window else {
             return;

@@ -238,7 +238,7 @@ pub(super) const BODY_HEAD_OCTETS: usize = 13;
 /// The form of a body, as far as it is here. The length of a packet whose body is malformed is not to be believed either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Build {
-    /// It has as many well-formed values as it says, and nothing after them.
+    /// The body has as many well-formed values as it says, and nothing after them.
     Whole,
     /// The part that is here is well-formed; true where it is more than the octets before the values.
     Cut { has_head: bool },
