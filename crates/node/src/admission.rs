@@ -29,7 +29,7 @@ use crate::reservation::Comes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copy {
     Held,
-    /// It comes in, and the one that comes now does so beside it.
+    /// The copy comes in, and the bundle that comes now does so beside it.
     Comes,
     Gone,
 }
@@ -40,7 +40,7 @@ pub(crate) enum Admission {
     New(BundleKey),
     /// This node has it or had it: the sender may forget it.
     Known,
-    /// It is accepted and deleted at once, as its flags or its age demand.
+    /// The bundle is accepted and deleted at once, as its flags or its age demand.
     Delete,
 }
 

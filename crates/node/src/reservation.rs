@@ -40,9 +40,9 @@ const CREDIT_BUNDLES: u64 = 64;
 pub(crate) enum Comes<'a> {
     /// The bundle is made here.
     FromHere,
-    /// It is made here for the router of a neighbour that is there, and is soon gone.
+    /// The bundle is made here for the router of a neighbour that is there, and is soon gone.
     ForRouter,
-    /// It answers one about as large, which goes when it comes.
+    /// The bundle answers one about as large, which goes when it comes.
     Answer,
     /// An application gives it, for this endpoint.
     Given(&'a EndpointId),

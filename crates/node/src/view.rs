@@ -34,11 +34,11 @@ pub enum BundleState {
     Waiting,
     /// The bundle is with a session or a subscriber.
     InFlight,
-    /// It is tried again after a while: a neighbour refused it, it came back, or its checksums are compared.
+    /// The bundle is tried again after a while: a neighbour refused it, it came back, or its checksums are compared.
     AwaitingRetry,
-    /// It waits for the decision of a router that is a program.
+    /// The bundle waits for the decision of a router that is a program.
     AwaitingRouter,
-    /// It has left over a link that promises nothing, and is kept until it expires.
+    /// The bundle has left over a link that promises nothing, and is kept until it expires.
     Sent,
     /// The next hop has it, and this node is its custodian until a signal says who is.
     AwaitingSignal,
@@ -174,7 +174,7 @@ pub enum Activity {
     Nothing,
     /// The connection has brought bundles, and octets last then.
     Idle(Instant),
-    /// It is within a bundle, of which octets came last then.
+    /// The connection is within a bundle, of which octets came last then.
     Arriving(Instant),
 }
 

@@ -75,7 +75,7 @@ pub enum Cause {
     NotRegistered,
     /// The endpoint is registered, and no application takes deliveries.
     NoSubscriber,
-    /// It is with an application that has not confirmed it, or waits for its turn there.
+    /// The bundle is with an application that has not confirmed it, or waits for its turn there.
     Delivering,
     /// The bundle is being sent to these neighbours.
     Sending(Vec<NodeId>),
@@ -90,11 +90,11 @@ pub enum Cause {
         /// Milliseconds since.
         ago_ms: u64,
     },
-    /// It has left over a link that promises nothing, and is kept until it expires.
+    /// The bundle has left over a link that promises nothing, and is kept until it expires.
     Sent,
     /// The next hop has it, and this node is its custodian until a signal comes.
     AwaitingSignal,
-    /// It is a fragment for an endpoint here, and others of its whole are missing.
+    /// The bundle is a fragment for an endpoint here, and others of its whole are missing.
     Fragments {
         /// Octets of the whole that are here.
         octets: u64,
@@ -129,16 +129,16 @@ pub struct Way {
 pub enum Bar {
     /// The bundle came from there.
     CameFromThere,
-    /// It must not be fragmented, and is larger than what the neighbour takes in one transfer.
+    /// The bundle must not be fragmented, and is larger than what the neighbour takes in one transfer.
     TooLarge {
         /// Octets of the bundle.
         octets: u64,
         /// The neighbour's transfer MRU, octets.
         transfer_mru: u64,
     },
-    /// It has no form in the version of the Bundle Protocol that the neighbour speaks.
+    /// The bundle has no form in the version of the Bundle Protocol that the neighbour speaks.
     OtherVersion,
-    /// It has left over this link already, which promises nothing.
+    /// The bundle has left over this link already, which promises nothing.
     HasLeft,
 }
 

@@ -58,7 +58,7 @@ pub(crate) enum Length {
     Unknown,
     /// So many octets.
     Octets(u64),
-    /// It goes to the end of the block: blocks of unknown length follow its payload, or it cannot be read.
+    /// The bundle goes to the end of the block: blocks of unknown length follow its payload, or it cannot be read.
     Rest,
 }
 

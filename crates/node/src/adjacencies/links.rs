@@ -37,7 +37,7 @@ enum Pace {
 enum Dialect {
     /// Version 4, as far as is known.
     Unknown,
-    /// It said nothing to version 4: version 3 is tried, once.
+    /// The peer said nothing to version 4: version 3 is tried, once.
     Perhaps3,
     /// The peer answered version 4 with version 3.
     Only3,
@@ -55,7 +55,7 @@ pub(crate) enum Tongue {
 pub(crate) struct Link {
     pub(crate) config: LinkConfig,
     pub(crate) origin: LinkOrigin,
-    /// It has been deleted: it is shown no more, and its number is nobody else's, unless its neighbour was found.
+    /// Whether the link has been deleted: it is shown no more, and its number is nobody else's, unless its neighbour was found.
     pub(crate) is_deleted: bool,
     /// The instant from which its number may be another's, once it has been deleted.
     free_from: Option<Instant>,
@@ -118,13 +118,13 @@ impl Link {
         }
     }
 
-    /// It is deleted. Events of drivers about attempts that were under way come within a while.
+    /// The link is deleted. Events of drivers about attempts that were under way come within a while.
     pub(crate) fn delete(&mut self, now: Instant) {
         self.is_deleted = true;
         self.free_from = Some(now + LATE_EVENTS);
     }
 
-    /// It has other settings, none of which its sessions know.
+    /// The link has other settings, none of which its sessions know.
     pub(crate) fn adapt(&mut self, config: LinkConfig, origin: LinkOrigin) {
         // Whether it is up is for the operator, who takes it up or down.
         self.config = config;

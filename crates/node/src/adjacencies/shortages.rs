@@ -35,7 +35,7 @@ struct Shortage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Rests,
-    /// One is tried, then twice as many as before with each that is taken.
+    /// One bundle is tried, then twice as many as before with each that is taken.
     Tried {
         most: u32,
         left: u32,

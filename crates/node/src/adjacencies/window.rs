@@ -70,7 +70,7 @@ struct Round {
     begun: Instant,
     /// Octets that were answered then.
     answered: u64,
-    /// It ends when so many octets are answered; `None` before the first answer.
+    /// The number of octets whose answer ends the round; `None` before the first answer.
     until: Option<u64>,
     /// Whether as much was under way as may be.
     is_full: bool,

@@ -92,7 +92,7 @@ impl Keepalive {
         }
     }
 
-    /// It is the node that keeps the client waiting: count from now.
+    /// The node keeps the client waiting: count from now.
     pub(super) fn excuse(&mut self, now: Instant) {
         self.received(now);
     }

@@ -5,11 +5,11 @@
 pub enum Refused {
     /// The beacon could not be read.
     Malformed,
-    /// It is one of this node's, or of somebody who takes its name.
+    /// The beacon is one of this node's, or of somebody who takes its name.
     Own,
     /// Policy does not name its node.
     NotAccepted,
-    /// It has no service of the convergence layer that is asked for.
+    /// The beacon has no service of the convergence layer that is asked for.
     NoService,
     /// Its services are at addresses where nobody is: multicast, broadcast, or a loopback address from elsewhere.
     Address,

@@ -282,7 +282,7 @@ impl External {
         self.patterns = patterns;
     }
 
-    /// It is gone, and these octets for it are left.
+    /// The program is gone, and these octets for it are left.
     pub(crate) fn end(&mut self) -> Vec<u8> {
         self.session = None;
         self.fault = None;

@@ -302,7 +302,7 @@ pub enum Outcome {
     Given,
     /// The neighbour has no copy; it is tried again.
     Returned,
-    /// It is to have none: it has the bundle, or the bundle does not fit.
+    /// The neighbour is to have none: it has the bundle, or the bundle does not fit.
     Barred,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Copies {
 /// A bundle that goes by routes, although its destination has a router.
 pub(super) struct Left {
     pub(super) router: RouterId,
-    /// It is its router's again, once it is back from where it is.
+    /// Whether the bundle is its router's again, once it is back from where it is.
     pub(super) is_back: bool,
 }
 
@@ -135,7 +135,7 @@ struct Carrier {
 pub(crate) enum CopyEnd {
     /// The neighbour has the copy.
     Given,
-    /// It has not, and is given none before so long.
+    /// The neighbour has not, and is given none before so long.
     Returned(Duration),
     /// The neighbour is never to have the copy.
     Barred,

@@ -150,11 +150,11 @@ pub(super) struct Rare {
     /// The other bits of its flags.
     flags: u64,
     reads_aggregated_reports: bool,
-    /// It has no form in the other version of the Bundle Protocol.
+    /// Whether the bundle has no form in the other version of the Bundle Protocol.
     is_untranslatable: bool,
     retry_at: Instant,
     pending_deletion: Option<u8>,
-    /// It was there when the bundle began to be held.
+    /// Whether it was there when the bundle began to be held.
     pub(super) is_counted: bool,
 }
 
@@ -526,13 +526,13 @@ impl Entry {
         self.rare_mut().pending_deletion = Some(reason);
     }
 
-    /// It was found to have no form in the other version of the Bundle Protocol.
+    /// Whether the bundle was found to have no form in the other version of the Bundle Protocol.
     pub(crate) fn is_untranslatable(&self) -> bool {
         let rare = self.rare.as_ref();
         rare.is_some_and(|rare| rare.is_untranslatable)
     }
 
-    /// It has no form in the other version of the Bundle Protocol.
+    /// The bundle has no form in the other version of the Bundle Protocol.
     pub(crate) fn mark_untranslatable(&mut self) {
         self.rare_mut().is_untranslatable = true;
     }

@@ -82,7 +82,7 @@ impl Remembered {
 pub(crate) enum Recollection {
     /// An application has the bundle.
     Delivered,
-    /// It left, after it had come back so often and with this hop count.
+    /// The bundle left, after it had come back so often and with this hop count.
     Left { returns: u8, hops: Option<u8> },
 }
 

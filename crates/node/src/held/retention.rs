@@ -57,11 +57,11 @@ pub(crate) enum State {
     Arriving,
     /// A fragment that holds the first octets of a bundle that is still coming in.
     Kept,
-    /// It is durable, and its way is not known yet (RFC 9171 5.2, 5.6: dispatch pending).
+    /// The bundle is durable, and its way is not known yet (RFC 9171 5.2, 5.6: dispatch pending).
     DispatchPending,
-    /// It waits in its destination's queue for a hop or a subscriber (RFC 9171 5.4: forward pending).
+    /// The bundle waits in its destination's queue for a hop or a subscriber (RFC 9171 5.4: forward pending).
     Waiting,
-    /// It is with a session, a subscriber or a service of this node.
+    /// The bundle is with a session, a subscriber or a service of this node.
     InFlight,
     /// A fragment for an endpoint here that waits for the others (RFC 9171 5.9: reassembly pending).
     Reassembling,
@@ -70,7 +70,7 @@ pub(crate) enum State {
         /// When the timer does.
         until: Instant,
     },
-    /// It has left over a link that promises nothing, and is kept: for a session over another link, or until it expires. Or this node is its
+    /// The bundle has left over a link that promises nothing, and is kept: for a session over another link, or until it expires. Or this node is its
     /// custodian and waits for a signal (RFC 5050 5.10: custody accepted).
     Sent,
     /// Its octets are damaged on disk: it is neither sent nor delivered, and kept for a person who can mend it.
@@ -103,7 +103,7 @@ pub(crate) enum Trigger {
     },
     /// All of it has left over a link that promises nothing, or is with the next hop while this node is its custodian.
     Left,
-    /// It has rested, or the event that it rested for has come; or a session over another link.
+    /// The bundle has rested, or the event that it rested for has come; or a session over another link.
     Woken,
     /// Octets of the bundle are damaged.
     Damaged,

@@ -13,7 +13,7 @@ pub(super) enum Novelty {
     New,
     /// The number has come before.
     Repeated,
-    /// It lies in a gap that is no longer kept.
+    /// The number lies in a gap that is no longer kept.
     Uncertain,
 }
 

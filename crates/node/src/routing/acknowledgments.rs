@@ -133,7 +133,7 @@ pub(crate) struct Acknowledgments {
 }
 
 impl Acknowledgments {
-    /// One more is known. False where it was; it is then kept as long as the longer of both lifetimes says.
+    /// Adds an acknowledgment. False where it was known; it is then kept as long as the longer of both lifetimes says.
     pub(crate) fn insert(&mut self, now: Instant, it: Acknowledgment) -> bool {
         self.now = now;
         if it.until <= now {

@@ -69,13 +69,13 @@ struct Peer {
     known: BTreeSet<u64>,
     /// When it went, while it is away.
     went: Option<Instant>,
-    /// It may be about to tell what it holds: it is given nothing before.
+    /// The neighbour may be about to tell what it holds: it is given nothing before.
     awaited: Option<Instant>,
     /// The time at which the neighbour last told so.
     heard: Option<Instant>,
     /// When it was last told something, and before which number all bundles were, whatever their priority. None where it has come and is to be told of all.
     told: Option<(Instant, u64)>,
-    /// It had the time to tell, and did not: it is waited for no more until it does.
+    /// Whether the neighbour had the time to tell, and did not: it is waited for no more until it does.
     is_silent: bool,
 }
 

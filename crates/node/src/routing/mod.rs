@@ -95,7 +95,7 @@ impl Facts<'_> {
 pub(crate) enum BundleChange<'a> {
     /// An earlier run of this node noted this of it ([`Router::note`]), which has this priority; it is held next.
     Noted(Priority, &'a [u8]),
-    /// It is held, and may leave. Comes again when it could not leave for a while.
+    /// The bundle is held, and may leave. Comes again when it could not leave for a while.
     Held(Facts<'a>),
     /// A session with this node has a copy on its way.
     Taken(&'a NodeId),
@@ -105,7 +105,7 @@ pub(crate) enum BundleChange<'a> {
     Returned(&'a NodeId, Instant),
     /// This node is to have no copy of the bundle.
     Barred(&'a NodeId),
-    /// It is held no more; its key may come back as another bundle's.
+    /// The bundle is held no more; its key may come back as another bundle's.
     Removed,
 }
 

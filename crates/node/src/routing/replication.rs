@@ -77,7 +77,7 @@ struct Peer {
     resting: BTreeSet<(Instant, u64)>,
     /// Bundles that it has.
     known: BTreeSet<u64>,
-    /// It may be about to tell what it has: it is given nothing before.
+    /// The neighbour may be about to tell what it has: it is given nothing before.
     awaited: Option<Instant>,
     /// The adverts that it was given last.
     told: Option<Told>,
@@ -109,7 +109,7 @@ impl Peer {
         news.filter(is_news).map(|(_, bundle)| bundle)
     }
 
-    /// It is to be given a bundle, in this place.
+    /// The neighbour is to be given a bundle, in this place.
     fn rank(&mut self, number: u64, rank: Place) {
         self.unrank(number);
         self.ranks.insert(number, rank);

@@ -22,7 +22,7 @@ pub(super) trait Scheme: Send {
     /// A bundle is held, and counts for the order of others.
     fn hold(&mut self, _: &Bundle) {}
 
-    /// One is held no more, or is about to be held otherwise.
+    /// A bundle is held no more, or is about to be held otherwise.
     fn release(&mut self, _: &Bundle) {}
 
     /// A neighbour that is there was given, or has brought, so many octets.
