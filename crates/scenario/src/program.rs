@@ -18,7 +18,7 @@ pub struct Program {
     pub name: String,
     /// The node on whose host it runs.
     pub node: NodeIndex,
-    /// It, and its words; names in braces are not yet addresses.
+    /// The program, and its words; names in braces are not yet addresses.
     pub words: Vec<String>,
     /// When it begins, from the start of the run.
     pub start: Duration,

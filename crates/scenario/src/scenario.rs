@@ -528,9 +528,9 @@ pub struct Stop {
     pub when_delivered: bool,
     /// Stop as soon as all programs have ended.
     pub when_ended: bool,
-    /// It is no fault when a node refuses a payload.
+    /// Whether it is no fault when a node refuses a payload.
     pub may_refuse: bool,
-    /// It is a fault when a bundle that was accepted and has not expired is not delivered by then.
+    /// Whether it is a fault when a bundle that was accepted and has not expired is not delivered by then.
     pub expects_all: bool,
 }
 

@@ -216,7 +216,7 @@ fn ms(time: Duration) -> i64 {
 }
 
 impl Person {
-    /// It is at a place until now and goes to others, one after another; when it is at the last one.
+    /// The person is at a place until now and goes to others, one after another; when it is at the last one.
     fn walk(&mut self, now: i64, speed: u64, places: impl IntoIterator<Item = Place>) -> i64 {
         let mut at = now;
         if let Some((_, place)) = self.places.last().copied() {
