@@ -159,7 +159,7 @@ impl Application {
             && session.is_none_or(|it| it.stage == Stage::Ready && it.unanswered.is_empty())
     }
 
-    /// It begins to send a payload, which the node takes by and by; one of up to `at_once` octets goes in one piece with the request.
+    /// The application begins to send a payload, which the node takes by and by; one of up to `at_once` octets goes in one piece with the request.
     pub fn send(&mut self, name: UnitName, adu: BundleAdu, payload: Pieces, at_once: u64) {
         self.due = self.due.saturating_sub(1);
         let Some(session) = &mut self.session else {

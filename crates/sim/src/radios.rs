@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    /// They learn that it ends.
+    /// The radios at the ends of a link learn that a contact of it ends.
     pub(crate) fn part_radios(&mut self, number: u32) {
         if let Some(road) = self.roads.get(road_at(number)) {
             let queue = &mut self.queue;

@@ -60,7 +60,7 @@ pub struct Outcome {
     pub seed: u64,
     /// A number that two runs share only when the same happened in both.
     pub trace_hash: u64,
-    /// It was ended before it was over, so that no other run compares with it.
+    /// Whether the run was ended before it was over, so that no other run compares with it.
     pub interrupted: bool,
     /// Its progress at the end.
     pub progress: Progress,

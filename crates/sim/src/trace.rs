@@ -13,7 +13,7 @@ const RECENT_MAX: usize = 4096;
 /// An event that a node was told, or a fault that befell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It started; the amount is how many bundles it found.
+    /// The node started; the amount is how many bundles it found.
     Started,
     /// The node's process was killed.
     Killed,

@@ -44,7 +44,7 @@ pub struct Difference {
 /// Why a recording cannot be led through again.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It cannot be read, or not to its end.
+    /// The recording cannot be read, or not to its end.
     #[error(transparent)]
     File(#[from] FileError),
     /// Its entries are not in the order of a recording.
@@ -61,7 +61,7 @@ pub enum Sight<'a> {
     Timeout,
     /// The node asks for something.
     Action(&'a Action),
-    /// It writes octets to a stream.
+    /// The node writes octets to a stream.
     Octets(StreamId, u64),
 }
 
@@ -107,7 +107,7 @@ impl<R> std::fmt::Debug for Replay<R> {
 pub enum Step {
     /// The node did what is recorded.
     Same,
-    /// It did something else; to go on makes no sense.
+    /// The node did something else; to go on makes no sense.
     Different(Difference),
     /// There are no more entries.
     End(End),

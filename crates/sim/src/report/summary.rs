@@ -17,7 +17,7 @@ pub struct Summary {
     pub seed: u64,
     /// A number that two runs share only when the same happened in both.
     pub trace_hash: u64,
-    /// It was ended before it was over, so that no other run compares with it.
+    /// Whether the run was ended before it was over, so that no other run compares with it.
     pub interrupted: bool,
     /// Virtual time.
     pub time: Duration,

@@ -187,7 +187,7 @@ impl Party {
         }
     }
 
-    /// It says something.
+    /// The side says a message.
     ///
     /// # Errors
     /// It must not, as a sentence's end.

@@ -66,7 +66,7 @@ pub struct Sending {
 }
 
 impl Station {
-    /// One that nothing came to.
+    /// A machine that nothing came to.
     #[must_use]
     pub fn new(number: u32, has_clock: bool) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Station {
         }
     }
 
-    /// It has started again: what no flush covered counts no more.
+    /// The machine has started again: octets that no flush covered count no more.
     pub fn start(&mut self, now: Instant) {
         self.started = now;
         let (given, durable) = self.batches;
@@ -123,7 +123,7 @@ impl Station {
         is_of(&parcel.source, self.number)
     }
 
-    /// It has heard the blocks of a bundle.
+    /// The machine has heard the blocks of a bundle.
     pub fn handle_heard(&mut self, parcel: &Parcel, now: Instant) {
         let came = Came {
             version: parcel.version,
@@ -140,7 +140,7 @@ impl Station {
         add(&mut self.came, parcel.name, came);
     }
 
-    /// It has heard all of a bundle.
+    /// The machine has heard all of a bundle.
     pub fn handle_heard_whole(&mut self, parcel: &Parcel) {
         let came = self.came.get_mut(&parcel.name).into_iter().flatten();
         for came in came.filter(|came| came.range == parcel.range()) {
@@ -171,7 +171,7 @@ impl Station {
         }
     }
 
-    /// It acknowledges so many octets of a transfer.
+    /// The machine acknowledges so many octets of a transfer.
     ///
     /// # Errors
     /// They are not on its disk.
