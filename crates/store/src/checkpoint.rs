@@ -33,7 +33,7 @@ const SEGMENTS_MORE: u64 = 8;
 /// The progress of the newest checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It is durable and named by a durable superblock.
+    /// The checkpoint is durable and named by a durable superblock.
     Idle,
     /// The records are written.
     Written(CheckpointPlace),

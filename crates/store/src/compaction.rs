@@ -57,7 +57,7 @@ pub(crate) struct Compaction {
 pub enum Verdict {
     /// The octets match their checksums.
     Intact,
-    /// They do not; the bundle is in quarantine.
+    /// The octets do not match; the bundle is in quarantine.
     Corrupt,
     /// There is no such bundle.
     Absent,

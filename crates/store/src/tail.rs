@@ -64,7 +64,7 @@ struct Gap {
 pub(crate) struct TailSegment {
     pub(crate) end: u32,
     pub(crate) seal: u32,
-    /// It holds records that the store's contents follow from.
+    /// Whether it holds records that the store's contents follow from.
     pub(crate) effective: bool,
 }
 

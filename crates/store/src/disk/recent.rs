@@ -33,7 +33,7 @@ struct Stretch {
     /// Octets of memory that it takes.
     weight: u64,
     number: u64,
-    /// It was read, and did not come to be written.
+    /// Whether the stretch was read, and did not come to be written.
     is_read: bool,
     /// The place at which to read on once somebody reads here; `None` when that is done, or for written octets.
     leads_to: Option<u64>,

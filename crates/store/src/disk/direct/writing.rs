@@ -56,7 +56,7 @@ struct Piece {
     known: usize,
     /// Octets in all.
     count: usize,
-    /// They, and zeros up to the end of the last block.
+    /// The octets, and zeros up to the end of the last block.
     padded: Bytes,
     lies: Lies,
 }
@@ -115,7 +115,7 @@ pub(super) struct Edge {
     /// All of them, with zeros behind the octets so far.
     blocks: Bytes,
     octets: usize,
-    /// They are not on their way to the disk yet: more will be in them, or a sync asks for them.
+    /// Whether the octets are not on their way to the disk yet: more will be in them, or a sync asks for them.
     pub(super) dirty: bool,
 }
 
