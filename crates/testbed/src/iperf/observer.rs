@@ -61,7 +61,7 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// It, as the testbed is told of it.
+    /// The transfer, as the testbed is told of it.
     #[must_use]
     pub fn account(&self) -> Account {
         let arrived = |report: Report| {

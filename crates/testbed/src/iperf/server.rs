@@ -37,7 +37,7 @@ pub struct Server {
     pub first_id: u32,
     /// The length of an interval; `None` for no intervals.
     pub every: Option<Duration>,
-    /// It ends after so long.
+    /// The time after which the server ends.
     pub duration: Option<Duration>,
 }
 

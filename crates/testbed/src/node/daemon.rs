@@ -49,7 +49,7 @@ struct Running {
 }
 
 impl Daemon {
-    /// One whose file and directory are there, not yet started.
+    /// A node whose file and directory are there, not yet started.
     #[must_use]
     pub fn new(
         name: &str,

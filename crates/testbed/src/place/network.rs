@@ -74,7 +74,7 @@ enum Cut {
     Rules,
     /// The emulator is told.
     Channel(Mutex<io::PipeWriter>),
-    /// It is with the link whose wire this one shares.
+    /// The means are with the link whose wire this one shares.
     Elsewhere,
 }
 

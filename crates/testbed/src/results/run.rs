@@ -30,11 +30,11 @@ impl fmt::Display for Backend {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Status {
-    /// It came to its end.
+    /// The run came to its end.
     Done,
     /// Something failed; the sentence says what.
     Failed(String),
-    /// It was ended before its end.
+    /// The run was ended before its end.
     #[default]
     Interrupted,
 }

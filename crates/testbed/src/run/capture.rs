@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Packets {
     /// Packets at which nobody looks.
     Passed,
-    /// They are in a file for each end of a link.
+    /// The packets are in a file for each end of a link.
     Captured,
 }
 

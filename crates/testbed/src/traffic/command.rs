@@ -10,7 +10,7 @@ use super::schedule::PatternError;
 pub enum Command {
     /// Nothing more leaves.
     Pause,
-    /// It goes on where it paused; what would have left meanwhile is not made up for.
+    /// The sender goes on where it paused; packets that would have left meanwhile are not made up for.
     Resume,
     /// The program ends.
     Exit,

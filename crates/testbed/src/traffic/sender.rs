@@ -31,9 +31,9 @@ pub struct Sender {
     pub to: std::net::SocketAddr,
     /// A packet's first octets: of its flow and number, sent at a time in nanoseconds since 1970.
     pub header: fn(u64, u32, u64) -> [u8; HEADER_OCTETS],
-    /// It ends after so long.
+    /// The time after which the sender ends.
     pub duration: Option<Duration>,
-    /// It ends after so many packets.
+    /// The number of packets after which the sender ends.
     pub count: Option<u64>,
     /// Commands that it gets at given times, in their order.
     pub planned: Vec<Planned>,
