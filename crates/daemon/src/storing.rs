@@ -38,8 +38,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Octets after which it is asked whether a flush is due.
 const PORTION_OCTETS: u64 = 4 << 20;
 
-/// A flush is due when what it covers has taken so many times as long to write as the flush before took, and so long at least: what
-/// came first must not wait for a disk that writes on and on, and flushes must not take most of the time.
+/// A flush is due when writing has taken so many times as long as the flush before it, and so long at least: the first commands
+/// must not wait for a disk that writes on and on, and flushes must not take most of the time.
 const FLUSH_SHARE: u32 = 4;
 const WRITING_TIME_MIN: Duration = Duration::from_millis(4);
 
