@@ -1,13 +1,13 @@
 //! A payload that was accepted is delivered, expired, or on a disk.
 //!
-//! Three looks at the same: a restart finds all that the store had said to be durable, with its note; no node decides to delete the
-//! last copy of what is still wanted; and at the end the disks hold all that is neither delivered nor expired.
+//! Three looks at the same: a restart finds all bundles that the store had said to be durable, with their notes; no node decides to
+//! delete the last copy of a payload that is still wanted; and at the end the disks hold all payloads that are neither delivered nor expired.
 //!
-//! Rot excuses the loss of what it hit and of nothing else: the bundles of whose octets one rotted, and for an octet that was no
-//! bundle's at most one bundle, whose record it may have been; and a store that starts without that bundle has to say that it lost one.
+//! Rot excuses the loss of the bundles that it hit and of no others. If an octet rots that was no bundle's, at most one bundle may be
+//! lost, whose record the octet may have been of; a store that starts without that bundle has to say that it lost one.
 //!
-//! A link over UDP promises nothing. A node may let go of what has left over one as a whole, as its socket saw it, unless the scenario says that it
-//! keeps it; and what nobody has made durable since may be lost.
+//! A link over UDP promises nothing. A node may let go of a bundle that has left over one as a whole, as its socket saw it, unless the scenario says
+//! that the node keeps it; and bundles that nobody has made durable since may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
