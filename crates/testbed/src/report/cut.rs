@@ -201,9 +201,9 @@ impl<'a> Cuts<'a> {
         cuts
     }
 
-    /// Payload that was delivered between all nodes, by the one time in which it could pass: the longest that a flow had, and no less than
-    /// the links of any cut take for what crosses it at their rates. bit/s; nothing where there was no such time, or where links are not
-    /// known.
+    /// Payload that was delivered between all nodes, by the one time in which it could pass, bit/s. That time is the longest that a flow
+    /// had, and no less than the links of any cut take at their rates for the octets that cross it. Nothing where there was no such time,
+    /// or where links are not known.
     pub(crate) fn goodput(&self) -> Option<f64> {
         let between = self.summary.flows.iter().filter(|it| it.from != it.to);
         if self.sides.is_empty() || self.sides.len() < between.count() {

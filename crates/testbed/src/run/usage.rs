@@ -114,9 +114,9 @@ impl Locks {
     }
 }
 
-/// The address of the word that a thread waits for which is in this system call, as `/proc/PID/task/TID/syscall` tells, where that may be a lock:
-/// those of the C library, of Rust and of Go have a 2 in the word while it is taken and others wait (futex(2)), and wait without an end; or
-/// the kernel has the lock.
+/// The address of the word for which a thread in this system call waits (`/proc/PID/task/TID/syscall`), where the word may be a lock.
+/// Locks of the C library, of Rust and of Go have a 2 in the word while they are taken and others wait (futex(2)), and threads wait
+/// for them without an end; or the kernel has the lock.
 fn lock_waited_for(syscall: &str) -> Option<u64> {
     let mut words = syscall.split_whitespace();
     let is_futex = words.next() == Some(FUTEX);
