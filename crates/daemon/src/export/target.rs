@@ -37,6 +37,7 @@ pub struct Importing {
     next: u32,
     first: u32,
     open: Option<StoredBundle>,
+    open_octets: u64,
     batch: Vec<StoreCommand>,
     batch_octets: u64,
     refused: Option<StoreRefusal>,
@@ -61,6 +62,7 @@ impl Importing {
             next,
             first: next,
             open: None,
+            open_octets: 0,
             batch: Vec::new(),
             batch_octets: 0,
             refused: None,
@@ -133,6 +135,7 @@ impl Importing {
 
 impl Taker for Importing {
     fn begin(&mut self, bundle: StoredBundle) {
+        self.open_octets = 0;
         match self.refused.is_none() && !self.known.contains(&bundle.id) {
             true => self.open = Some(bundle),
             false => self.outcome.known += u64::from(self.refused.is_none()),
@@ -141,6 +144,8 @@ impl Taker for Importing {
 
     fn octets(&mut self, octets: &[u8]) {
         if self.open.is_some() {
+            let length = u64::try_from(octets.len()).unwrap_or(u64::MAX);
+            self.open_octets = self.open_octets.saturating_add(length);
             let (key, crc) = (BundleKey(self.next), None);
             let octets = Piece::Octets(Bytes::copy_from_slice(octets));
             self.give(StoreCommand::Append { key, octets, crc });
@@ -158,8 +163,7 @@ impl Taker for Importing {
             return self.give(StoreCommand::Abandon { key });
         }
         self.outcome.imported += 1;
-        let octets = u64::from(bundle.header_octets).saturating_add(bundle.payload_octets);
-        self.outcome.octets = self.outcome.octets.saturating_add(octets);
+        self.outcome.octets = self.outcome.octets.saturating_add(self.open_octets);
         self.known.insert(bundle.id.clone());
         let bundle = Box::new(bundle);
         self.give(StoreCommand::Commit { key, bundle });
