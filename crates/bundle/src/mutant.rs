@@ -1,6 +1,6 @@
 //! Mistakes that a person could make, planted on purpose.
 //!
-//! A simulation that finds nothing means something only if it finds what is there. With the feature `mutants`, which tests
+//! A simulation that finds nothing means something only if it finds mistakes that are there. With the feature `mutants`, which tests
 //! alone turn on, one of these can be chosen; without it [`planted`] is `false` where the compiler sees it, and nothing is left of the places that ask.
 
 /// The enum of all mistakes, and the list of them.

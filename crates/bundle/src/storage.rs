@@ -99,7 +99,7 @@ impl Extents {
         }
     }
 
-    /// The extents that hold `length` octets from `start` of the bundle, clipped to what there is.
+    /// The extents that hold `length` octets from `start` of the bundle, clipped to its end.
     #[must_use]
     pub fn slice(&self, start: u64, length: u64) -> Vec<Extent> {
         let end = start.saturating_add(length);
