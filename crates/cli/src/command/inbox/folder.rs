@@ -79,7 +79,7 @@ impl From<Obstacle> for Unmade {
 }
 
 impl Folder {
-    /// A folder with what is known of it.
+    /// A folder with its ledger.
     pub const fn new(tree: Tree, ledger: Ledger) -> Self {
         Self {
             tree,

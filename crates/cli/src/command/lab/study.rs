@@ -379,7 +379,7 @@ pub fn check_question(
         .map_err(|error| unasked(path, &error))
 }
 
-/// A `[report]` that asks for what there is not.
+/// A `[report]` that asks for a node, program or key that is not there.
 fn unasked(path: &Path, error: &ReportError) -> Failure {
     let what = format!("cannot read the scenario: {}: {error}", path.display());
     Failure::usage(what).with_hint("docs/lab.md says what [report] may ask")
