@@ -53,7 +53,7 @@ async fn settle() {
     const WAIT: Duration = Duration::from_millis(1_500);
     /// Rounds until what one thread has freed of another's is given back, too.
     const ROUNDS: u32 = 3;
-    /// So much comes from the system, not from what is there; none of it is touched.
+    /// So much comes from the system, not from memory that the allocator has; none of it is touched.
     const OCTETS: usize = 64 << 20;
     for _ in 0..ROUNDS {
         tokio::time::sleep(WAIT).await;

@@ -327,7 +327,7 @@ impl Server {
         }
     }
 
-    /// Does what is asked, and prepares in the pauses, until there will be no more.
+    /// Carries out commands, and prepares in the pauses, until there will be no more.
     fn serve(mut self, shared: &Shared) {
         let mut batch = Vec::new();
         while let Some(contact) = wait(shared, &mut batch, || self.patience()) {

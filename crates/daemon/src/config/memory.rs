@@ -30,7 +30,7 @@ const CLIENT_SHARE: u64 = 8;
 const WINDOW_OCTETS: std::ops::RangeInclusive<u64> = 4 << 20..=WINDOW_OCTETS_MOST;
 const WINDOW_SHARE: u64 = 16;
 
-/// A log that lies in memory as a whole has so many of four parts of what is left for it and the index.
+/// A log that lies in memory as a whole has so many of four parts of the memory left for it and the index.
 const LOG_QUARTERS: u64 = 3;
 
 /// Octets of index that a stored bundle takes in the node and the store, endpoint IDs included.

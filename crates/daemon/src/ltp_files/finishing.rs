@@ -19,7 +19,7 @@ const SYNCS: usize = 16;
 /// Work for the thread.
 #[derive(Debug)]
 pub(super) enum Job {
-    /// Make durable what is there.
+    /// Make the octets that are there durable.
     Sync(Incoming, Arc<File>),
     /// The file is whole: make it durable and give it the name.
     Finish(Incoming, UnnamedFile, String),

@@ -296,7 +296,7 @@ impl Reception<'_> {
         self.watch.hear(told);
     }
 
-    /// Read what is there; whether there may be more.
+    /// Read the datagrams that are there; whether there may be more.
     fn read(&mut self) -> io::Result<bool> {
         for _ in 0..CALLS_PER_TURN {
             let mut runs: Vec<(PeerId, SocketAddr, Vec<Bytes>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! One connection's task: reads what is there, writes what the node gives, both bounded per turn.
+//! One connection's task: reads octets of the peer, writes octets of the node, both bounded per turn.
 
 use std::io;
 use std::sync::Arc;

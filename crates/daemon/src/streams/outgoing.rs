@@ -125,7 +125,7 @@ impl Outgoing {
         self.is_sliced = true;
     }
 
-    /// The peer takes nothing at present: where memory is scarce, what is left lets go of the buffers that it came in. A little does
+    /// The peer takes nothing at present: where memory is scarce, octets that are left let go of the buffers that they came in. A little does
     /// so in any case: its buffer may be many times as large.
     pub fn stand_by(&mut self) {
         let left = self.pieces.get(self.next..).unwrap_or_default();

@@ -86,7 +86,7 @@ pub enum News {
 }
 
 impl Pipe {
-    /// For the node: what there is from the socket, in order.
+    /// For the node: octets and news from the socket, in order.
     pub fn news(&self, waker: &Waker, octets: &mut Vec<Bytes>) -> News {
         let mut up = lock(&self.up);
         if !up.octets.is_empty() {

@@ -283,7 +283,7 @@ impl Station<'_> {
         self.seen.retain(|_, (until, _)| *until > now.monotonic);
     }
 
-    /// Read what is there; whether there may be more.
+    /// Read the datagrams that are there; whether there may be more.
     fn read(&mut self) -> io::Result<bool> {
         for _ in 0..CALLS_PER_TURN {
             let mut runs: Vec<(Addressee, SocketAddr, Vec<Bytes>)> = Vec::new();
