@@ -114,7 +114,7 @@ impl Document<'_> {
     }
 }
 
-/// The position of a section, by that position or its name; else what there is.
+/// The position of a section, by that position or its name; else the positions and names that there are.
 fn find(entries: &DeArray<'_>, which: &str, naming: Naming) -> Result<usize, String> {
     let names: Vec<String> = entries
         .iter()
