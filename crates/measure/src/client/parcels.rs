@@ -48,7 +48,7 @@ impl Parcels {
         }
     }
 
-    /// No more rows will come: what there is waits for no others.
+    /// No more rows will come: waiting ones leave without others.
     pub fn hasten(&mut self) {
         self.is_last = true;
         self.retry.hasten();

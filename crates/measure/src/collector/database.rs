@@ -49,7 +49,7 @@ pub trait Database: Send {
     /// Stores rows.
     fn insert(&mut self, insert: &Insert<'_>) -> Result<(), DatabaseError>;
 
-    /// Adds to what is known of a sender's stream in `_dhow_loss`, or takes from it.
+    /// Changes the numbers of a sender's stream in `_dhow_loss`.
     fn add_loss(
         &mut self,
         sender: i64,

@@ -356,7 +356,7 @@ impl Walk<'_> {
     }
 }
 
-/// A body that is read from its beginning; every step checks what is left.
+/// A body that is read from its beginning; every step checks the octets left.
 #[derive(Debug)]
 pub(super) struct Body<'a> {
     rest: &'a [u8],
