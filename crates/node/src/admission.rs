@@ -233,7 +233,7 @@ impl Node {
     ) -> Result<Copy, Refused> {
         let state = self.held.state(key);
         if state == Some(State::Quarantined) {
-            // The copy is better than what is here: it is taken when it comes again.
+            // The copy is better than the one here: it is taken when it comes again.
             self.delete(now, key, Removal::Deleted, None);
         }
         let Some(entry) = self.held.entry(key) else {

@@ -46,7 +46,7 @@ pub(crate) enum Stage {
     Recovering,
     /// At work.
     Working,
-    /// Finishing what is under way.
+    /// Finishing transfers under way.
     ShuttingDown,
 }
 

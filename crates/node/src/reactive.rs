@@ -68,7 +68,7 @@ impl Node {
         }
     }
 
-    /// The store could not keep a fragment: the shorter one stays what there is.
+    /// The store could not keep a fragment: the shorter one stays.
     pub(crate) fn part_refused(&mut self, now: Now, key: BundleKey) {
         let Some(fragment) = self.held.reactive_fragments_mut().remove(&key) else {
             return;

@@ -158,7 +158,7 @@ impl Trial {
         refused: None,
     };
 
-    /// One bundle was taken: what there is to be tried yet.
+    /// One bundle was taken: the part of the trial that is left.
     fn more(self, octets: u64, most: u32) -> Option<Self> {
         let bundles = self.bundles.saturating_mul(2);
         let refused = self.refused.and_then(|refused| {

@@ -18,7 +18,7 @@ use dhow_link::stream::LinkCommand;
 pub(crate) enum IdlePaths {
     /// The node asks.
     Asked,
-    /// The driver tells: nothing is left for the node's timer but what is under way.
+    /// The driver tells: nothing is left for the node's timer but the octets under way.
     Reported,
 }
 

@@ -266,7 +266,7 @@ impl<T: Item> Item for Vec<T> {
     fn read(reader: &mut Reader<'_>) -> Result<Self, ItemError> {
         let mut array = reader.array()?;
         let mut values = Self::new();
-        // Each value has an octet at least, so what is allocated is bounded by what is there.
+        // Each value has an octet at least, so allocations are bounded by the octets that are there.
         while array.next(reader)? {
             values.push(T::read(reader)?);
         }

@@ -32,7 +32,7 @@ pub struct Recorder {
     /// Calls of `poll` that are not written yet, and actions that they gave.
     polled: (u64, u64),
     digest: Digest,
-    /// Finds what is left out, where something is.
+    /// Finds the octets to leave out, where there are some.
     omission: Option<Omission>,
     runs: Runs,
 }

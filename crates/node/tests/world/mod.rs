@@ -301,7 +301,7 @@ impl World {
         }
     }
 
-    /// Damage what is under way from node `a` to node `b`, in the middle of much; false when there is not.
+    /// Damage octets under way from node `a` to node `b`, in the middle of much; false when there is not.
     #[allow(dead_code, reason = "each test uses a part")]
     pub fn spoil(&mut self, a: usize, b: usize) -> bool {
         let found = self.connections.iter_mut().find_map(|connection| {
