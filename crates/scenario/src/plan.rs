@@ -46,7 +46,7 @@ pub struct Plan {
     pub left_out: Vec<LeftOut>,
 }
 
-/// A variant that is not run, since it needs what there is not.
+/// A variant that is not run, since its needs are not met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// Its name.

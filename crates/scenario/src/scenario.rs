@@ -346,7 +346,7 @@ pub struct Traffic {
     pub burst: u64,
     /// The lifetime of the bundles.
     pub lifetime: Duration,
-    /// Payloads of up to this many octets are handed to the node in one piece with what is asked for.
+    /// Payloads of up to this many octets are handed to the node in one piece with the request.
     pub at_once_octets: u64,
     /// Of what reports are asked for: bundle processing control flags (RFC 9171 4.2.3).
     pub reports: u64,
@@ -547,7 +547,7 @@ impl Scenario {
     /// name), `SECTION.WHICH.KEY=VALUE` (of one: by its position from 0, or its name), or `KEY=VALUE`.
     ///
     /// # Errors
-    /// When it cannot be read, is no scenario, or has not what is to be set.
+    /// When it cannot be read, is no scenario, or does not have the keys to be set.
     pub fn open_with(path: &Path, settings: &[String]) -> Result<Self, ScenarioError> {
         let unreadable = |error: std::io::Error| ScenarioError::of_file(path, error.to_string());
         let octets = fs::metadata(path).map_err(unreadable)?.len();
