@@ -212,7 +212,7 @@ impl Application {
         taken
     }
 
-    /// Octets came from the node: what they tell, and what is to be answered.
+    /// Octets came from the node: the events in them, and the answers.
     /// `answer` draws the fate of a delivery.
     pub fn hear(
         &mut self,

@@ -261,7 +261,7 @@ impl Direction {
         arrives
     }
 
-    /// Counts what is under way anew.
+    /// Counts the octets under way anew.
     pub fn count(&mut self) {
         let flying = self.flying.iter().map(|flight| &flight.portion);
         let unread = self.unread.iter().map(length);

@@ -217,7 +217,7 @@ impl SimDisk {
         state.durable_octets = state.flushed_octets;
     }
 
-    /// The machine is struck: what a restart finds is what is there from now on.
+    /// The machine is struck: the disk has from now on the octets that a restart finds.
     pub fn strike(&self, blow: Blow, entropy: &mut Entropy) {
         let mut state = self.lock();
         if blow == Blow::Power {

@@ -275,7 +275,7 @@ impl Run {
         ))
     }
 
-    /// Ends it, and looks at what is left on the disks.
+    /// Ends the run, and looks at the disks.
     #[must_use]
     pub fn finish(mut self) -> Outcome {
         let events = self.world.events();

@@ -97,7 +97,7 @@ impl World {
         flow.map_or_else(Vec::new, |flow| vec![flow.from, machine(flow.traffic.to.0)])
     }
 
-    /// The run is over: looks at what is left on the disks, after all machines have lost their power.
+    /// The run is over: looks at the disks after all machines have lost their power.
     pub fn finish(&mut self) {
         let tolerance = self.tolerance();
         if self.expects_all && self.now >= self.end {

@@ -116,7 +116,7 @@ impl<R: Read> RecordingFile<R> {
             return Err(rotten);
         };
         let length = u64::from(head.length);
-        // Grows with what is there, whatever is announced.
+        // Grows with the octets that are there, whatever is announced.
         let mut source = (&mut self.source).take(length);
         let read = source.read_to_end(&mut self.frame)?;
         if amount(read) < length {

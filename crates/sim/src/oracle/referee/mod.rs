@@ -204,7 +204,7 @@ impl Referee {
         self.judged(side).party.is_blocked(how, now);
     }
 
-    /// Whether one side, which is there, has done by now what is to be done in time.
+    /// Whether one side, which is there, has done in time its duties by now.
     ///
     /// # Errors
     /// It has not.

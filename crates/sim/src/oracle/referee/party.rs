@@ -126,7 +126,7 @@ impl Party {
         }
     }
 
-    /// Whether it has done what is to be done by now.
+    /// Whether it has done its duties by now.
     ///
     /// # Errors
     /// It has not, as a sentence's end.

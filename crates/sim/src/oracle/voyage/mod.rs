@@ -79,7 +79,7 @@ impl Original {
     }
 }
 
-/// All stations, and what is known of bundles wherever they are.
+/// All stations, and the facts about bundles wherever they are.
 #[derive(Debug)]
 pub struct Voyages {
     stations: Vec<Station>,

@@ -415,7 +415,7 @@ fn check_way(
     Ok(())
 }
 
-/// Adds something to what is known of a bundle, of which there is mostly one.
+/// Adds a fact about a bundle, of which there is mostly one.
 fn add<V>(known: &mut Named<Vec<V>>, name: BundleName, value: V) {
     let values = known.entry(name);
     values.or_insert_with(|| Vec::with_capacity(1)).push(value);
