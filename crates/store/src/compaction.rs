@@ -45,7 +45,7 @@ const SPARSE_EIGHTHS: u64 = 2;
 /// Such a segment has not lost anything while so many others were begun: one that a stream drains is soon empty by itself.
 const SETTLED_SEGMENTS: u64 = 4;
 
-/// The segment that is being emptied, and what is left in it.
+/// The segment that is being emptied, and the bundles left in it.
 #[derive(Debug)]
 pub(crate) struct Compaction {
     segment: u32,

@@ -195,7 +195,7 @@ impl Recent {
         self.tidy();
     }
 
-    /// Names no more of what is gone than of what is there, about.
+    /// Names no more stretches that are gone than stretches that are there, about.
     fn tidy(&mut self) {
         let stretches = &self.stretches;
         for order in [&mut self.order, &mut self.read_order] {
@@ -218,7 +218,7 @@ impl Recent {
         self.read_octets
     }
 
-    /// Keep nothing of what is there.
+    /// Let go of all octets.
     pub(super) fn clear(&mut self) {
         self.stretches.clear();
         (self.order, self.read_order) = (VecDeque::new(), VecDeque::new());

@@ -372,7 +372,7 @@ impl Shared {
         state
     }
 
-    /// Writes what is to be written until the log is closed and nothing is left.
+    /// Writes waiting octets until the log is closed and none are left.
     fn serve_writes(&self) {
         let mut state = lock(&self.state);
         loop {
