@@ -30,7 +30,7 @@ impl Control {
         (!self.ended).then(|| self.source.as_fd())
     }
 
-    /// Reads what is there, once, and returns the contacts that it names.
+    /// Reads the lines that are there, once, and returns the contacts that they name.
     pub fn read(&mut self) -> io::Result<Vec<Result<Contact, String>>> {
         let mut buffer = [0; 256];
         let octets = match rustix::io::read(self.source.as_fd(), &mut buffer) {

@@ -212,7 +212,7 @@ impl Group {
         command
     }
 
-    /// Has its programs take no more than so many millionths of a core from now on, or what there is.
+    /// Has its programs take no more than so many millionths of a core from now on, or have no limit.
     ///
     /// # Errors
     /// When the kernel refuses.

@@ -507,7 +507,7 @@ impl super::lab::Parts<'_> {
 struct Processing {
     at: Duration,
     host: usize,
-    /// Millionths of a core; none: what there is.
+    /// Millionths of a core; none: no limit.
     millionths: Option<u32>,
 }
 
