@@ -30,7 +30,7 @@ mistakes! {
     SegmentTooLong,
     /// A bundle from a node without a clock ages by this node's.
     ExpiryByWrongClock,
-    /// Of fragments that overlap, each is taken from its first octet.
+    /// The octets of fragments that overlap are taken twice: each from its first octet.
     OverlapTakenTwice,
     /// Octets are read however many wait for the disk.
     QueueWithoutBound,

@@ -84,7 +84,7 @@ impl Extents {
             .fold(0, |sum, extent| sum.saturating_add(extent.length))
     }
 
-    /// As [`Self::slice`]; of one extent that is one, and nothing is allocated.
+    /// The part as by [`Self::slice`]; of one extent that is one, and nothing is allocated.
     #[must_use]
     pub fn part(&self, start: u64, length: u64) -> Self {
         match self {
@@ -159,7 +159,7 @@ pub struct StoredBundle {
     pub header_octets: u32,
     /// Octets of payload.
     pub payload_octets: u64,
-    /// Of a fragment: octets of the whole application data unit; 0 otherwise.
+    /// Octets of the whole application data unit, of a fragment; 0 otherwise.
     pub total_adu_octets: u64,
     /// The neighbour that it came from, if it came from one.
     pub previous: Option<EndpointId>,
@@ -291,7 +291,7 @@ pub enum StoreCommand {
     Note {
         /// The bundle.
         key: BundleKey,
-        /// At most [`NOTE_OCTETS`].
+        /// The note, at most [`NOTE_OCTETS`].
         note: Bytes,
     },
 }
