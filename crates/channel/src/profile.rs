@@ -158,7 +158,7 @@ impl Loss {
 pub struct Profile {
     /// The rate at which packets leave.
     pub rate: Rate,
-    /// From the last octet's leaving to its arrival.
+    /// The time from the last octet's leaving to its arrival.
     pub delay: Duration,
     /// Octets that may wait for their turn, the packet that is leaving included.
     pub queue_octets: u64,
