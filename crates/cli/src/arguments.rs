@@ -57,7 +57,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// In which form data is to be written.
+    /// The form in which data is to be written.
     pub const fn form(&self) -> Form {
         Form::of_flag(self.json)
     }

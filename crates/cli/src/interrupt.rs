@@ -98,7 +98,7 @@ pub struct UnfinishedFile {
 }
 
 impl UnfinishedFile {
-    /// From now on the file at `path` goes when the command does.
+    /// Removes the file at `path` when the command ends, from now on.
     pub fn new(path: PathBuf) -> Self {
         unfinished().insert(path.clone());
         Self { path }

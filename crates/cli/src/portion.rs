@@ -43,9 +43,9 @@ pub struct Portion {
 /// The octets of a portion.
 #[derive(Debug)]
 pub enum PortionOctets<'a> {
-    /// In memory.
+    /// Octets in memory.
     Memory(&'a [u8]),
-    /// To be read.
+    /// Octets to be read from a file.
     File(io::Take<&'a File>),
 }
 

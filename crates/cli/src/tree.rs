@@ -197,7 +197,7 @@ impl Entry {
         }
     }
 
-    /// In words, with an article.
+    /// The kind in words, with an article.
     pub const fn words(self) -> &'static str {
         match self {
             Self::File(_) => "a file",

@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub(super) resent: AtomicU64,
     /// Connections that are at work.
     pub(super) active: AtomicUsize,
-    /// As many as may be are outstanding, and streams wait.
+    /// Whether as many bundles as may be are outstanding, and streams wait.
     pub(super) is_full: AtomicBool,
     /// Nothing more is to be sent.
     pub(super) stop: AtomicBool,

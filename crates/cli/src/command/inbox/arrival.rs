@@ -19,7 +19,7 @@ use crate::calendar;
 pub struct Arrival {
     /// Its identity.
     pub id: BundleId,
-    /// To confirm it by.
+    /// The receipt by which the delivery is confirmed.
     pub receipt: Receipt,
     /// The time that it took, where its creation time is known.
     pub delay_ms: Option<u64>,

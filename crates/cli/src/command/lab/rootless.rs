@@ -40,7 +40,7 @@ const COVERED: &str = "/run";
 /// Commands of a shell before it becomes the command inside.
 const SETTLE: &str = "mount -t tmpfs tmpfs /run && exec \"$@\"";
 
-/// From one look at the command inside to the next.
+/// The time from one look at the command inside to the next.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs this command inside, for who is not root; nothing where it can go on as it is. The paths are those that it reads and writes.

@@ -28,9 +28,9 @@ pub struct Reading {
 /// The octets of a file.
 #[derive(Debug)]
 pub enum Content {
-    /// In memory.
+    /// Octets in memory.
     Memory(Vec<u8>),
-    /// To be read again.
+    /// A file to be read again.
     File(Checked),
 }
 

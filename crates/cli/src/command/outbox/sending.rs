@@ -54,7 +54,7 @@ pub struct Sending {
     unanswered: VecDeque<Told>,
     backoff: Duration,
     next_try: Instant,
-    /// Since when the node is away.
+    /// The time since which the node is away.
     away_since: Option<Instant>,
 }
 
@@ -82,7 +82,7 @@ impl Sending {
         })
     }
 
-    /// Since when the node is away, if it is.
+    /// The time since which the node is away, if it is.
     pub const fn away_since(&self) -> Option<Instant> {
         self.away_since
     }

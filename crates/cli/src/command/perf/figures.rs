@@ -18,7 +18,7 @@ pub enum Ended {
     Complete,
     /// Nothing came any more.
     Silent,
-    /// By the user.
+    /// The user ended it.
     Interrupted,
     /// Sending failed.
     Failed,

@@ -95,7 +95,7 @@ pub struct Screen {
     read_at: Option<Instant>,
     pub rates: BTreeMap<String, Rate>,
     pub events: VecDeque<String>,
-    /// Since when the node has not answered, and why.
+    /// The time since which the node has not answered, and the reason.
     pub away: Option<(Instant, String)>,
     pub pane: Pane,
     pub over: Over,

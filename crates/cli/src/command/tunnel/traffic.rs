@@ -52,7 +52,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// For people.
+    /// The counts for people.
     pub fn text(&self, device: &str) -> String {
         let count = |packets: u64, octets: u64, bundles: u64| {
             format!(

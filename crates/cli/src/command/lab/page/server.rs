@@ -30,7 +30,7 @@ const PATIENCE_MS: u32 = 5_000;
 /// it would be long before one that does not read is found.
 const SOCKET_OCTETS: usize = 64 << 10;
 
-/// From one word to a reader to the next where nothing is new.
+/// The time from one message to a reader to the next where nothing is new.
 const ALIVE: Duration = Duration::from_secs(2);
 
 /// The longest time for which answers that are under way go on at the end.
