@@ -14,7 +14,7 @@ use crate::stream::Stream;
 /// Octets of one read buffer; several reads share it.
 const READ_OCTETS: usize = 256 * 1024;
 
-/// With less than this left in it, a read buffer is replaced.
+/// Octets left in a read buffer below which it is replaced.
 const READ_OCTETS_MIN: usize = 16 * 1024;
 
 /// Octets that are collected before they are written.
@@ -106,7 +106,7 @@ impl Connection {
         self.patience.saturating_sub(self.moved.elapsed())
     }
 
-    /// Until then the node is to take or give an octet.
+    /// The wait until which the node is to take or give an octet.
     pub(crate) fn patient(&self) -> Wait {
         Wait::for_most(Some(self.patience))
     }
