@@ -43,7 +43,7 @@ struct Connection {
     told: bool,
 }
 
-/// Of what a node is to tell: of what happens to every bundle only where somebody reads it.
+/// The occurrences that a node is to tell: those of every bundle only where somebody reads them.
 #[must_use]
 pub fn telling() -> Telling {
     if tracing::enabled!(tracing::Level::DEBUG) {

@@ -75,7 +75,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// As many as a node wants that dials so many connections at a time.
+    /// The places that a node wants which dials so many connections at a time.
     const fn wanted(links: usize) -> Self {
         Self {
             operators: OPERATORS_MAX,

@@ -118,7 +118,7 @@ impl Recording {
         Going::No
     }
 
-    /// As [`keep`](Self::keep), where so much has collected that memory is to be spared.
+    /// Keeps octets as [`keep`](Self::keep), where so much has collected that memory is to be spared.
     pub fn keep_much(&mut self, node: &mut Node) {
         let much = |recorder: &mut Recorder| recorder.octets() >= KEPT_OCTETS;
         if node.recorder().is_some_and(much) {

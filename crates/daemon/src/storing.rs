@@ -100,7 +100,7 @@ pub struct StoreThread {
 enum Worker {
     /// On its thread; `None` once that has ended.
     Apart(Option<JoinHandle<()>>),
-    /// In the thread that asks; `None` once it is closed.
+    /// The server in the thread that asks; `None` once it is closed.
     Here(Mutex<Option<Box<Server>>>),
 }
 
@@ -298,7 +298,7 @@ struct Server {
     forget_at: u64,
     /// When the room of the disk is looked at next.
     look_at: Instant,
-    /// Since when nothing has been asked of the store.
+    /// The time since which nothing has been asked of the store.
     idle_since: Instant,
 }
 
@@ -363,7 +363,7 @@ impl Server {
         IDLE.saturating_sub(idle)
     }
 
-    /// For how long a flush may still be owed.
+    /// The time for which a flush may still be owed.
     fn owed(&self) -> Option<Duration> {
         self.debt.patience(self.clock.now().monotonic)
     }
@@ -524,9 +524,9 @@ impl Iterator for Portion<'_, '_> {
 /// The time for which commands are waited for.
 #[derive(Clone, Copy, Debug)]
 enum Patience {
-    /// Until what is owed to the disk is due, or the contact is over.
+    /// The wait until a flush is due, or the contact is over.
     Debt(Duration),
-    /// Until a pause is over.
+    /// The wait until a pause is over.
     Pause(Duration),
 }
 

@@ -186,7 +186,7 @@ pub struct ListedLink {
 }
 
 impl ListedLink {
-    /// Of a view; `waiting` has bundles by the name of their next hop, a link or a node.
+    /// A link of a view; `waiting` has bundles by the name of their next hop, a link or a node.
     #[must_use]
     pub fn of(view: LinkView, now: Now, waiting: &BTreeMap<String, u64>) -> Self {
         let status = LinkStatus::of(view, now);

@@ -313,7 +313,7 @@ fn read_file(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// From when to when the way takes how long.
+/// The beginning and end of a time, and the light time in it.
 type Course = (Duration, Duration, Duration);
 
 /// The light times of a plan, by direction: in order, and apart from each other.

@@ -66,7 +66,7 @@ impl Effective {
         Ok(settled)
     }
 
-    /// As JSON: an object with an object for each section, or a list of them.
+    /// The settings as JSON: an object with an object for each section, or a list of them.
     #[must_use]
     pub fn json(self) -> Value {
         Value::Object(self.values)

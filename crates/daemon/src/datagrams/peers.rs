@@ -23,7 +23,7 @@ pub type Heard = Rc<Cell<Instant>>;
 #[derive(Debug, Default)]
 pub struct Peers {
     links: BTreeMap<SocketAddr, StreamId>,
-    /// Of each link to which no way led when somebody looked, the address.
+    /// The address of each link to which no way led when somebody looked.
     awaited: BTreeMap<LinkId, SocketAddr>,
     strangers: BTreeMap<(ListenerId, SocketAddr), (StreamId, Heard)>,
 }

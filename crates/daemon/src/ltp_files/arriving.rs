@@ -121,7 +121,7 @@ pub(super) struct ArrivingFile {
     range: (u64, u64),
     /// Octets written.
     pub(super) written: u64,
-    /// Of those, the ones written since the file was last given to be synced.
+    /// Octets of those written since the file was last given to be synced.
     pub(super) unsynced: u64,
     /// Whether the file is being synced.
     pub(super) is_syncing: bool,

@@ -127,7 +127,7 @@ pub trait Watch {
 /// The end of a reception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// As many files came as were asked for.
+    /// The number of files asked for has come.
     Count,
     /// Nothing came for too long.
     Silence,

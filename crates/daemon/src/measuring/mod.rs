@@ -394,7 +394,7 @@ pub struct CommitMeter {
 pub struct Commit {
     /// Bundles.
     pub bundles: u64,
-    /// Of those, the ones that are no reports of this node; both are counted where there is a meter.
+    /// Bundles of those that are no reports of this node; both are counted where there is a meter.
     pub of_others: u64,
     /// Octets of bundles that were written.
     pub octets: u64,

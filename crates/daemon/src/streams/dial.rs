@@ -60,7 +60,7 @@ struct Attempt {
 /// The time for which an attempt waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
-    /// As long as is configured: the path may be that long.
+    /// The configured time: the path may be that long.
     Long,
     /// Until about the next one begins. The system sends an attempt's SYN again and again, and a path that is
     /// down needs no more of them.

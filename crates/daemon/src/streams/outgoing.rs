@@ -87,7 +87,7 @@ pub struct Outgoing {
     /// Pieces before this one are written.
     next: usize,
     unwritten: Unwritten,
-    /// As many of these octets are counted there.
+    /// The number of these octets that is counted there.
     counted: usize,
     /// The pieces are slices of larger buffers, which stay as long as they do.
     is_sliced: bool,

@@ -33,7 +33,7 @@ const ANSWERS_MAX: usize = 4;
 /// The time from one probe of an idle connection to the next, milliseconds.
 pub const PROBE_INTERVAL_MS: u32 = 1_000;
 
-/// Between which addresses a connection runs.
+/// The addresses between which a connection runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
     /// The address of this machine.

@@ -22,7 +22,7 @@ pub struct Pipe {
     down: Mutex<Down>,
 }
 
-/// From the socket to the node.
+/// The queue from the socket to the node.
 #[derive(Debug, Default)]
 struct Up {
     octets: Vec<Bytes>,
@@ -32,7 +32,7 @@ struct Up {
     node: Option<Waker>,
 }
 
-/// From the node to the socket.
+/// The queue from the node to the socket.
 #[derive(Debug)]
 struct Down {
     pieces: Vec<Piece>,

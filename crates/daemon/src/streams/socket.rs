@@ -94,7 +94,7 @@ impl Socket {
         }
     }
 
-    /// Between which addresses it runs, where it has some.
+    /// The addresses between which it runs, where it has some.
     #[must_use]
     pub fn ends(&self) -> Option<Ends> {
         let stream = match self {

@@ -41,7 +41,7 @@ pub struct Span {
 /// The parent of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parent {
-    /// At this node.
+    /// A span of this node.
     Here(SpanId),
     /// A span of another node.
     Elsewhere(SpanId),
