@@ -108,7 +108,7 @@ impl Section {
         all.find(|key| key.absent == Absent::Always && key.name == name)
     }
 
-    /// As it is written in a file: `[store]`, `[[link]]`.
+    /// The section's title as it is written in a file: `[store]`, `[[link]]`.
     #[must_use]
     pub fn title(&self) -> String {
         match self.occurs {
