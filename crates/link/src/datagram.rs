@@ -107,9 +107,9 @@ pub enum PathState {
 /// A cue of the state of the path to a peer (RFC 5326 5: link state cues).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Path {
-    /// From here to the peer. While it is closed no datagrams are given.
+    /// The direction from here to the peer. While it is closed no datagrams are given.
     pub outgoing: PathState,
-    /// From the peer to here. While it is closed no timer that waits for the peer runs.
+    /// The direction from the peer to here. While it is closed no timer that waits for the peer runs.
     pub incoming: PathState,
     /// Octets of payload in the largest datagram that passes, where the system knows. It makes datagrams smaller than
     /// is configured, never larger.

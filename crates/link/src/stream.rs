@@ -293,7 +293,7 @@ pub enum LinkEvent {
     },
     /// The peer asks not to be dialled again before that (RFC 7242 6.1).
     ReconnectionDelay {
-        /// From now on; `None` for ever.
+        /// The delay from now on; `None` for ever.
         delay: Option<Duration>,
     },
     /// The session is ending, by whichever side's wish: open no new transfers on it. Those that had not

@@ -36,7 +36,7 @@ struct Cookie {
     value: Vec<u8>,
     /// Octets from its start that are enough until `strict`: those before it was extended.
     enough: usize,
-    /// From when on segments must have all of it; `None` until it has left.
+    /// The time from which on segments must have all of it; `None` until it has left.
     strict: Option<Instant>,
 }
 

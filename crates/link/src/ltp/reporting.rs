@@ -62,7 +62,7 @@ pub(super) struct Reporting {
     has_lost: bool,
     /// When a gap is to be reported unasked.
     gap_at: Option<Instant>,
-    /// From when on the next may be.
+    /// The time from which on the next report may be made.
     next_gap: Instant,
 }
 

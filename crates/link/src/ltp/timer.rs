@@ -12,7 +12,7 @@ pub(super) struct Distance {
     pub(super) light_time: Duration,
     /// Additional anticipated latency (RFC 5326 6.5).
     pub(super) margin: Duration,
-    /// Since when nothing can come from the peer.
+    /// The time since which nothing can come from the peer.
     pub(super) deaf_since: Option<Instant>,
 }
 

@@ -76,7 +76,7 @@ struct Heads<F> {
 }
 
 impl<F: Framing> Heads<F> {
-    /// Of a connection that begins with these octets, less than a contact header.
+    /// The heads of a connection that begins with these octets, less than a contact header.
     fn new(held: &mut Bytes) -> Self {
         let mut heads = Self::default();
         // A fault in them shows again with the next octets.

@@ -35,7 +35,7 @@ pub struct Conversation {
     pub(super) config: Config,
     phase: Phase,
     path: Path,
-    /// Since when nothing can come from the peer.
+    /// The time since which nothing can come from the peer.
     deaf_since: Option<Instant>,
     pub(super) incoming: TransfersIn,
     outgoing: TransfersOut,

@@ -31,7 +31,7 @@ pub(super) struct TransfersIn {
     transfer_mru: u64,
     timeout: Duration,
     most_octets: u64,
-    /// By the peer's numbers.
+    /// Incomplete transfers by the peer's numbers.
     incomplete: BTreeMap<u64, Incomplete>,
     /// Octets that came of those transfers.
     octets: u64,

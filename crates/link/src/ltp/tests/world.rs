@@ -70,11 +70,11 @@ pub(super) struct Conditions {
     pub(super) doubled: u64,
     /// Microseconds on the way.
     pub(super) delay: u64,
-    /// At most so many more.
+    /// The greatest jitter beside the delay.
     pub(super) jitter: u64,
-    /// Until a node has made durable what is complete.
+    /// The time until a node has made complete blocks durable.
     pub(super) sync: u64,
-    /// Until the socket has taken a datagram.
+    /// The time until the socket has taken a datagram.
     pub(super) socket: u64,
     /// Intervals in which a direction (0 from the first engine) carries nothing, in order.
     pub(super) closed: Vec<(u64, u64, usize)>,
