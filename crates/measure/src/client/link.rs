@@ -51,7 +51,7 @@ pub enum Look {
 }
 
 impl Link {
-    /// To a collector at that address, which need not be there.
+    /// The link to a collector at that address, which need not be there.
     pub fn to(address: &str) -> Self {
         Self {
             address: address.to_owned(),

@@ -99,7 +99,7 @@ pub enum Arrival {
 }
 
 impl Arrival {
-    /// Of a parcel that was noted, or was there, and whether others of its run were.
+    /// The arrival of a parcel that was noted, or was there, and whether others of its run were.
     pub const fn of(is_noted: bool, has_others: bool) -> Self {
         match (is_noted, has_others) {
             (false, _) => Self::Again,

@@ -152,9 +152,9 @@ pub struct Collector {
 /// The memory that all clients share.
 #[derive(Clone, Debug)]
 struct Budgets {
-    /// For rows between being read and being committed.
+    /// The budget for rows between being read and being committed.
     rows: Arc<Budget>,
-    /// For rows that are long, and not whole yet.
+    /// The budget for rows that are long, and not whole yet.
     long: Arc<Budget>,
 }
 

@@ -108,11 +108,11 @@ pub struct Session {
     began: Instant,
     /// When octets came last.
     heard: Instant,
-    /// Since when it is known that the collector ends.
+    /// The time since which it is known that the collector ends.
     stopped: Option<Instant>,
     /// Memory for a row that is long, and not whole yet.
     long_row: Option<Held>,
-    /// Since when such a row waits for memory; nothing is read meanwhile.
+    /// The time since which such a row waits for memory; nothing is read meanwhile.
     without_room: Option<Instant>,
 }
 

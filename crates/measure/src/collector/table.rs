@@ -24,7 +24,7 @@ const RESERVED_WHOLE: [&str; 4] = [
 /// The tables of one database.
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// By name in small letters, since databases make no difference.
+    /// The tables by name in small letters, since databases make no difference.
     known: BTreeMap<String, (String, Option<Schema>)>,
 }
 
