@@ -51,7 +51,7 @@ pub(crate) struct Adverts {
 /// The adverts of one neighbour.
 #[derive(Debug, Default)]
 struct Exchange {
-    /// By the name under which they go.
+    /// The subjects by the name under which they go.
     subjects: BTreeMap<String, Subject>,
     /// The number of adverts that were read since this time, of any name.
     read: Option<(Instant, u8)>,

@@ -238,7 +238,7 @@ pub enum Acknowledge {
     NextHop,
 }
 
-/// In which order waiting bundles leave.
+/// The order in which waiting bundles leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendOrder {
     /// First in, first out within a flow, from one source to one destination; flows take turns.
@@ -389,7 +389,7 @@ pub enum ReadingPolicy {
     /// Bundles are read as the standards say.
     #[default]
     Strict,
-    /// With the published exceptions.
+    /// Bundles are read with the published exceptions.
     Lenient,
 }
 

@@ -199,12 +199,12 @@ pub enum Event {
     CarrierChanged {
         /// The link.
         link: LinkId,
-        /// From now on.
+        /// The state of the carrier from now on.
         carrier: Carrier,
     },
     /// The operator wants something; answered by `Action::Answer`.
     Operator {
-        /// To be repeated in the answer.
+        /// The ticket to be repeated in the answer.
         ticket: Ticket,
         /// The command.
         command: OperatorCommand,
@@ -262,7 +262,7 @@ pub enum Action {
     Store(StoreCommand),
     /// Read octets from the store; answer with `Event::Read`.
     Read {
-        /// To be repeated in the answer.
+        /// The ticket to be repeated in the answer.
         ticket: Ticket,
         /// The places to read, in order.
         extents: Extents,
@@ -405,7 +405,7 @@ pub enum OperatorRefusal {
     LinkFound(String),
 }
 
-/// Of which occurrences a driver wants to be told.
+/// The occurrences of which a driver wants to be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Telling {
     /// All occurrences.
@@ -413,7 +413,7 @@ pub enum Telling {
     Everything,
     /// Not of what happens to every bundle: received, created, forwarded, delivered. Counters count that.
     Exceptions,
-    /// Of all, and of the steps of each bundle ([`Occurrence::Step`]).
+    /// All occurrences, and the steps of each bundle ([`Occurrence::Step`]).
     Steps,
 }
 

@@ -44,7 +44,7 @@ const EXPIRIES_PER_TURN: usize = 512;
 pub(crate) enum Stage {
     /// The store is telling what it holds.
     Recovering,
-    /// At work.
+    /// The node is at work.
     Working,
     /// Finishing transfers under way.
     ShuttingDown,

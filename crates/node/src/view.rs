@@ -67,7 +67,7 @@ impl fmt::Display for BundleState {
 /// The origin of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkOrigin {
-    /// By the configuration.
+    /// The configuration.
     Configured,
     /// An operator added it to the running node.
     Added,

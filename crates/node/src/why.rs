@@ -42,11 +42,11 @@ pub struct Why {
 /// The bundles for a destination that are here, by what they wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Present {
-    /// For a next hop, or an application that takes them.
+    /// Bundles that wait for a next hop, or for an application that takes them.
     pub waiting: u64,
     /// On their way to a neighbour, or with an application, and not acknowledged yet.
     pub in_flight: u64,
-    /// For their next attempt.
+    /// Bundles that wait for their next attempt.
     pub resting: u64,
     /// Milliseconds until the first of those is tried again.
     pub retry_in_ms: Option<u64>,

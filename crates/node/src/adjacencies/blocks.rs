@@ -29,7 +29,7 @@ struct Block {
     state: State,
     /// Bundles that began.
     begun: usize,
-    /// Of those, the ones that are neither durable nor refused.
+    /// Bundles of those that are neither durable nor refused.
     unsettled: usize,
     /// The ones that are durable here, or known.
     taken: usize,

@@ -320,7 +320,7 @@ impl Adjacencies {
         self.neighbours.get(&session).map(Box::as_ref)
     }
 
-    /// As [`Self::neighbour`], to change it.
+    /// The neighbour as by [`Self::neighbour`], to change it.
     #[inline]
     pub(crate) fn neighbour_mut(&mut self, session: SessionId) -> Option<&mut Neighbour> {
         self.neighbours.get_mut(&session).map(Box::as_mut)

@@ -55,7 +55,7 @@ pub(crate) struct Neighbour {
     outgoing: Series<Outgoing>,
     /// Octets by which the window is charged for these.
     outgoing_octets: u64,
-    /// Of those, the ones that leave from where they are stored.
+    /// Octets of those that leave from where they are stored.
     stored_octets: u64,
     /// Bundles that the peer keeps for another node, which has not taken them; the window is not charged for these.
     kept: BTreeMap<TransferId, Outgoing>,
@@ -89,7 +89,7 @@ pub(crate) struct Neighbour {
     pub(crate) shortages: Shortages,
     /// The bundle of that trial whose payload waits for an answer.
     pub(crate) probe: Option<Probe>,
-    /// From a bundle's header to its refusal.
+    /// The time from a bundle's header to its refusal.
     pub(crate) refusal_takes: Option<Duration>,
     pub(crate) ending: bool,
     /// Nothing can leave now: no transfer begins.

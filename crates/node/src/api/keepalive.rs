@@ -40,7 +40,7 @@ enum Probe {
     None,
     /// A keepalive was queued then; an answer must come.
     Asked(Instant),
-    /// Since then octets wait that the client does not take.
+    /// The time since which octets wait that the client does not take.
     Watching(Instant),
 }
 

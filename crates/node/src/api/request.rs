@@ -242,7 +242,7 @@ pub(super) struct Requests {
     slots: VecDeque<Slot>,
     /// Number of the first slot.
     first: u64,
-    /// Of the source, mostly one for all bundles of a connection.
+    /// The texts of the source, mostly one for all bundles of a connection.
     source: EndpointTexts,
 }
 

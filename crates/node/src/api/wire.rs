@@ -215,7 +215,7 @@ pub struct Bundle {
     /// Offset of a fragment, octets.
     #[prost(uint64, tag = "6")]
     pub fragment_offset: u64,
-    /// Of a fragment: octets of the whole application data unit.
+    /// Octets of the whole application data unit, of a fragment.
     #[prost(uint64, tag = "7")]
     pub total_adu_length: u64,
     /// Lifetime in milliseconds.

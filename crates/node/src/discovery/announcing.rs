@@ -27,7 +27,7 @@ struct Destination {
 }
 
 impl Announcing {
-    /// To so many destinations, a beacon a period each.
+    /// Beacons to so many destinations, one a period each.
     pub(crate) fn new(destinations: u32, period: Duration) -> Self {
         let destination = |_| Destination {
             due: Instant::START,

@@ -15,9 +15,9 @@ pub enum Refused {
     Address,
     /// A session at its address was with somebody else, a while ago.
     Identity,
-    /// As many neighbours are known as may be, of its sender or at all.
+    /// No more neighbours may be known, of its sender or at all.
     TooMany,
-    /// As many neighbours have become known in this second as may.
+    /// No more neighbours may become known in this second.
     TooFast,
 }
 

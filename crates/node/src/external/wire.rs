@@ -68,7 +68,7 @@ pub enum WireError {
     Trailing,
 }
 
-/// To how many of its next hops a bundle goes, and whether it stays.
+/// The number of its next hops to which a bundle goes, and whether it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// To the first that has room; then it is let go.
@@ -114,9 +114,9 @@ pub enum Said {
     Forward {
         /// The bundle's number.
         number: u64,
-        /// To how many.
+        /// The number of hops that get it.
         mode: Mode,
-        /// At most [`HOPS_BOUND`].
+        /// The hops, at most [`HOPS_BOUND`].
         hops: Vec<NodeId>,
     },
     /// A bundle waits.
@@ -142,7 +142,7 @@ pub enum Said {
     Advert {
         /// The neighbour.
         peer: NodeId,
-        /// At most [`ADVERT_OCTETS_MAX`].
+        /// The advert, at most [`ADVERT_OCTETS_MAX`].
         octets: Vec<u8>,
     },
 }

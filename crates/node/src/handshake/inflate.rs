@@ -190,7 +190,7 @@ impl<'a> Bits<'a> {
         Ok(bits)
     }
 
-    /// As many bits as an index.
+    /// Takes as many bits, as an index.
     fn index(&mut self, count: u32) -> Result<usize, Refusal> {
         usize::try_from(self.take(count)?).map_err(|_| Refusal::Compression)
     }

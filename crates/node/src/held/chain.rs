@@ -39,7 +39,7 @@ impl Links {
 pub(crate) trait Kind {
     /// The links of that kind.
     fn links(entry: &Entry) -> Links;
-    /// As `links`, to change them.
+    /// The links as by `links`, to change them.
     fn links_mut(entry: &mut Entry) -> &mut Links;
 }
 

@@ -84,7 +84,7 @@ pub(crate) enum HeldTime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Received {
     pub(crate) at: Instant,
-    /// By the wall clock.
+    /// The time by the wall clock.
     pub(crate) dtn: DtnTime,
     pub(crate) age_ms: u64,
 }

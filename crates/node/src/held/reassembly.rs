@@ -59,7 +59,7 @@ struct Whole {
     id: UnitId,
     parts: Vec<Part>,
     members: Vec<BundleKey>,
-    /// As many of the members, from the first, are known to be intact.
+    /// The number of members, from the first, that are known to be intact.
     sound: usize,
 }
 
@@ -83,7 +83,7 @@ impl Unit {
 #[derive(Default)]
 pub(crate) struct Reassembly {
     units: BTreeMap<UnitId, Unit>,
-    /// By the fragment that stands for the whole.
+    /// Wholes by the fragment that stands for each.
     whole: BTreeMap<BundleKey, Whole>,
     /// The fragment that stands for the whole of a unit: there is one at most.
     whole_of: BTreeMap<UnitId, BundleKey>,

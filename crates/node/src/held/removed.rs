@@ -46,7 +46,7 @@ pub(crate) struct Removed {
     /// Octets of memory that they take, the texts of their sources included, and may take.
     octets: usize,
     octets_bound: usize,
-    /// Of those that left and had no more room here.
+    /// Departures of bundles that had no more room here.
     pub(crate) departures: Departures,
 }
 

@@ -98,7 +98,7 @@ pub(crate) enum Trigger {
     UnitBroken,
     /// The bundle is tried again later.
     RetryLater {
-        /// At this time.
+        /// The time of the next try.
         until: Instant,
     },
     /// All of it has left over a link that promises nothing, or is with the next hop while this node is its custodian.

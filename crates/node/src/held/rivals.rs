@@ -18,9 +18,9 @@ pub(crate) const RIVALS: usize = 8;
 /// The order in which copies of bundles began.
 #[derive(Default)]
 pub(super) struct Rivals {
-    /// Of each copy but the last, the one that began next.
+    /// The copy that began next, of each but the last.
     next: BTreeMap<BundleKey, BundleKey>,
-    /// Of each copy but the first, the one that began before.
+    /// The copy that began before, of each but the first.
     before: BTreeMap<BundleKey, BundleKey>,
 }
 

@@ -121,9 +121,9 @@ pub struct Summary {
     pub repeated: u64,
     /// Of `bundles`, those that came so late, and with so many gaps before them, that they may have come before.
     pub uncertain: u64,
-    /// From the first octets of the first bundle to the newest bundle being durable, microseconds.
+    /// The time from the first octets of the first bundle to the newest bundle being durable, microseconds.
     pub span_us: u64,
-    /// From creation to the service.
+    /// The delays from creation to the service.
     pub delays: Delays,
 }
 
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// As `docs/perf-service.md` shows them.
+    /// The payloads as `docs/perf-service.md` shows them.
     #[test]
     fn payloads_are_to_the_octet_what_is_documented() {
         assert_eq!(

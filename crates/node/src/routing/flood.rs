@@ -205,7 +205,7 @@ impl Flood {
         self.forget_peers();
     }
 
-    /// Of too many neighbours those that went first are forgotten.
+    /// Forgets the neighbours that went first, where there are too many.
     fn forget_peers(&mut self) {
         while self.peers.len() > PEERS_BOUND
             && let Some((_, oldest)) = self.gone.pop_first()

@@ -50,7 +50,7 @@ pub(super) struct Prophet {
     nodes: BTreeMap<NodeId, Known>,
     /// The predictabilities of neighbours.
     neighbours: BTreeMap<NodeId, BTreeMap<NodeId, u64>>,
-    /// Until when predictabilities have aged.
+    /// The time until which predictabilities have aged.
     aged: Option<Instant>,
     version: u64,
 }
