@@ -9,7 +9,7 @@ pub struct Entropy {
 }
 
 impl Entropy {
-    /// From this purpose on they are those of scenario files.
+    /// The first purpose of those of scenario files.
     pub const OURS: u64 = 1_000;
 
     /// When payloads of a scenario's traffic are sent, and how large they are.

@@ -29,7 +29,7 @@ const FILES: [&str; 3] = ["rate_trace", "file", "list"];
 pub enum Extent {
     /// The file as it is.
     Usual,
-    /// With what `[full]` sets.
+    /// The study with the values of `[full]`.
     Full,
 }
 

@@ -36,9 +36,9 @@ pub struct LinkIndex(pub usize);
 /// A network, what happens to it, and when to stop.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// For people.
+    /// The name for people.
     pub name: String,
-    /// From which all entropy is drawn, unless the run says otherwise.
+    /// The seed from which all entropy is drawn, unless the run says otherwise.
     pub seed: u64,
     /// A run with another seed is one of another network: the file is to be read again with that seed.
     pub every_seed: bool,
@@ -86,7 +86,7 @@ pub enum Fidelity {
     /// All octets, in sessions and on disks.
     #[default]
     Octet,
-    /// Of payloads the length alone, and of disks what is durable on them.
+    /// The length of payloads alone, and of disks the octets that are durable.
     Bundle,
 }
 
@@ -308,7 +308,7 @@ pub struct Routing {
     pub to: Option<NodeIndex>,
     /// The router that decides about them.
     pub router: RouterKind,
-    /// With spray and wait, the copies of a bundle that is made there.
+    /// The copies of a bundle that is made there, with spray and wait.
     pub copies: u32,
     /// The nodes whose acknowledgments end copies of bundles.
     pub acknowledgments: Acknowledgments,
@@ -348,7 +348,7 @@ pub struct Traffic {
     pub lifetime: Duration,
     /// Payloads of up to this many octets are handed to the node in one piece with the request.
     pub at_once_octets: u64,
-    /// Of what reports are asked for: bundle processing control flags (RFC 9171 4.2.3).
+    /// The reports that are asked for: bundle processing control flags (RFC 9171 4.2.3).
     pub reports: u64,
     /// Whether reports may come in aggregated ones.
     pub aggregates: bool,
@@ -513,9 +513,9 @@ pub struct Faults {
 /// When the time of a run stands still, so that what waits for a contact is where it is to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// At which time of the run.
+    /// The time of the run.
     pub at: Duration,
-    /// Until all that was sent is stored at this node and those on its host.
+    /// The node at which, with those on its host, all sent payloads are stored when the pause ends.
     pub until_stored_at: NodeIndex,
 }
 

@@ -176,7 +176,7 @@ fn read_pace(
     Ok((pace, count))
 }
 
-/// Of what a section asks for reports, as bundle processing control flags (RFC 9171 4.2.3).
+/// The reports that a section asks for, as bundle processing control flags (RFC 9171 4.2.3).
 fn read_reports(entries: &Entries) -> u64 {
     let flag = |kind: &String| match kind.as_str() {
         "reception" => BundleFlags::REPORT_RECEPTION,
