@@ -94,7 +94,7 @@ enum Stage {
     Welcome,
     /// The answer to the configuration is next.
     Answer,
-    /// At work.
+    /// The application is at work.
     Ready,
 }
 

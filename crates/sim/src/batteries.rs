@@ -26,7 +26,7 @@ pub(crate) struct Battery {
     at: Instant,
     /// When it is looked at next.
     looked_at: Instant,
-    /// Since when it has been empty.
+    /// The time since which it has been empty.
     empty: Option<Instant>,
     /// The time for which the battery was empty, before that.
     silent: Duration,

@@ -101,7 +101,7 @@ impl ClockError {
         error
     }
 
-    /// At a true instant.
+    /// The clock's time at a true instant.
     #[must_use]
     pub fn at(&self, truth: Instant) -> Duration {
         if self.drift_ppm == 0 {

@@ -57,7 +57,7 @@ const HELD_OCTETS: u64 = 64 * 1024;
 pub enum EndState {
     /// The dialling side has no answer, or the accepting side not heard that it has one.
     Unheard,
-    /// At work.
+    /// The end is at work.
     Open,
     /// The node has closed it; what it still gives is written.
     Closing,
@@ -122,7 +122,7 @@ pub struct Direction {
     pub held: VecDeque<Portion>,
     /// Octets in all three.
     pub under_way: u64,
-    /// Until when the line is busy with what was written last.
+    /// The time until which the line is busy with the octets that were written last.
     pub busy: Instant,
     /// There is, or may be, more to write.
     pub wants: bool,
@@ -147,7 +147,7 @@ pub struct Direction {
 /// The fate of octets that are put on a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carriage {
-    /// Until when they keep the line busy.
+    /// The time until which they keep the line busy.
     pub(crate) free: Instant,
     /// When they leave for the first time.
     pub(crate) leaving: Leaving,

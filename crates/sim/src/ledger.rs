@@ -29,9 +29,9 @@ pub enum Confirmation {
     /// Not.
     #[default]
     None,
-    /// To the node in this life, which may forget it in a crash, and when.
+    /// Given to the node in this life, which may forget it in a crash, at this time.
     Given(u32, Instant),
-    /// To the node so long before a crash that its disk must have it.
+    /// Given to the node so long before a crash that its disk must have it.
     Durable,
 }
 
@@ -46,7 +46,7 @@ pub struct Unit {
     pub lifetime: Duration,
     /// The number of the node that it is for.
     pub to: u32,
-    /// Of what reports are asked for: bundle processing control flags.
+    /// The reports that are asked for: bundle processing control flags.
     pub reports: u64,
     /// The time at which the node had accepted the payload.
     pub accepted: Option<Instant>,
@@ -61,7 +61,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// From when on a node may drop it, by clocks that are right.
+    /// The time from which on a node may drop it, by clocks that are right.
     #[must_use]
     pub fn expires(&self) -> Instant {
         self.sent + self.lifetime
@@ -130,7 +130,7 @@ pub struct Gone {
 pub struct Ledger {
     units: Vec<Vec<Unit>>,
     bundles: Named<Record>,
-    /// Of bundles of which something has left over a link that promises nothing.
+    /// Bundles of which octets have left over a link that promises nothing.
     gone: BTreeMap<BundleName, Gone>,
     /// The number of payloads that were accepted.
     pub accepted: u64,

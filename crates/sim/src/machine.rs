@@ -54,9 +54,9 @@ pub struct Machine {
     pub flush: Duration,
     /// The time that a read takes.
     pub read: Duration,
-    /// Until when its disk does nothing.
+    /// The time until which its disk does nothing.
     pub stalled: Instant,
-    /// Until when its disk was seen to be in trouble: stalled, full, or failing.
+    /// The time until which its disk was seen to be in trouble: stalled, full, or failing.
     pub troubled: Instant,
     /// The reads and flushes that fail.
     pub failing: Failing,
@@ -159,7 +159,7 @@ pub struct Running {
     pub reads: VecDeque<(Ticket, Extents)>,
     /// Counts what was decided about dials, for each link: older decisions do not hold.
     pub dials: BTreeMap<LinkId, u32>,
-    /// Since when the node counts octets as taken that its disk does not have.
+    /// The time since which the node counts octets as taken that its disk does not have.
     pub miscounts: Option<Instant>,
     /// Connections with octets that the node has not taken.
     pub unread: Vec<(ConnectionKey, Side)>,

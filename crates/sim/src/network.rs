@@ -61,7 +61,7 @@ pub enum NetworkError {
     /// A congestion control that connections here cannot resemble.
     #[error("the congestion control '{0}' cannot be simulated")]
     Congestion(String),
-    /// With the contacts of a link nodes have more than they can know.
+    /// The contacts of a link make nodes have more than they can know.
     #[error("with '{0}' a node has more contacts than the {bound} of both directions that it can know", bound = CONTACTS_BOUND / 2)]
     Contacts(String),
     /// A node ID is none.

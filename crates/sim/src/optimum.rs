@@ -39,7 +39,7 @@ pub struct Optimum {
 }
 
 impl Optimum {
-    /// Of a scenario's traffic as a seed has it.
+    /// The optimum of a scenario's traffic as a seed has it.
     ///
     /// # Errors
     /// When there is too much to look at.
@@ -68,7 +68,7 @@ impl Optimum {
 
 /// The links of each node, and when they can be used.
 struct Temporal<'a> {
-    /// Of each node: the other end of each link, and the link's position.
+    /// The other end of each link of each node, and the link's position.
     links: Vec<Vec<(usize, usize)>>,
     /// The beginnings and ends of each link, in order.
     windows: Vec<(&'a Link, Vec<(Duration, Duration)>)>,

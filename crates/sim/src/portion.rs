@@ -10,7 +10,7 @@ use crate::sparse::Sparse;
 pub enum Portion {
     /// The octets themselves.
     Octets(Bytes),
-    /// With their zeros as numbers.
+    /// The octets with their zeros as numbers.
     Sparse(Sparse),
 }
 
@@ -39,7 +39,7 @@ impl Portion {
         }
     }
 
-    /// As a node is given them.
+    /// The octets as a node is given them.
     #[must_use]
     pub fn into_pieces(self) -> Vec<Bytes> {
         match self {

@@ -43,7 +43,7 @@ pub(crate) struct Radios {
 /// A radio.
 #[derive(Debug, Default)]
 struct Radio {
-    /// Until when it is.
+    /// The time until which the radio is busy.
     busy: Instant,
     /// The link for which it is.
     road: u32,

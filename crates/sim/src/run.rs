@@ -107,7 +107,7 @@ pub struct Finding {
     pub sentence: String,
     /// The last things that happened to the nodes concerned, with the node's name.
     pub steps: Vec<(String, Step)>,
-    /// From which event on a replay shows what led to it.
+    /// The event from which on a replay shows the steps that led to it.
     pub replay_from: u64,
 }
 
@@ -124,7 +124,7 @@ pub struct Fate {
     pub octets: u64,
     /// When it was given to a node.
     pub sent: Duration,
-    /// From when on it is of no use.
+    /// The time from which on it is of no use.
     pub expires: Duration,
     /// When the node had accepted it.
     pub accepted: Option<Duration>,

@@ -87,7 +87,7 @@ impl Sparse {
         }
     }
 
-    /// At most `length` octets from `start` on.
+    /// The octets from `start` on, `length` at most.
     #[must_use]
     pub fn part(&self, start: u64, length: u64) -> Self {
         let end = start.saturating_add(length);

@@ -71,7 +71,7 @@ pub struct SparseStore {
     arriving: BTreeMap<BundleKey, Arriving>,
     /// Identities of bundles that are gone, with their expiries, oldest first.
     removed: VecDeque<(BundleId, DtnTime)>,
-    /// At most so many.
+    /// The bound of `removed`.
     removed_bound: usize,
     reserved: (DtnTime, u64),
     /// The offset of the next bundle.

@@ -14,14 +14,14 @@ use crate::sparse_store::SparseStore;
 
 /// The octets that outlive the machine's crashes, and the store that works on them while it is up.
 pub enum Storage {
-    /// At octet fidelity.
+    /// A log, at octet fidelity.
     Log {
         /// The disk, which outlives crashes.
         disk: Arc<SimDisk>,
         /// The store on it, while the machine is up.
         store: Option<Box<Store>>,
     },
-    /// At bundle fidelity.
+    /// A sparse store, at bundle fidelity.
     SparseStore(Box<SparseStore>),
 }
 

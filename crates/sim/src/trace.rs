@@ -120,7 +120,7 @@ impl What {
 pub struct Step {
     /// The time.
     pub at: Instant,
-    /// To whom.
+    /// The machine to which it happened.
     pub machine: MachineIndex,
     /// The event or fault.
     pub what: What,

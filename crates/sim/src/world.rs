@@ -53,7 +53,7 @@ pub struct World {
     hand: Hand,
     pub(crate) queue: Queue,
     pub(crate) machines: Vec<Machine>,
-    /// For when their timers are set, by the true time, and in which lives.
+    /// The times for which their timers are set, by the true time, and the lives.
     pub(crate) armed: Vec<Option<(Life, Instant)>>,
     /// The machine that is looked at next.
     pub(crate) looked_at: usize,

@@ -51,7 +51,7 @@ pub struct Capture {
     ended: Option<Instant>,
     /// The address of each machine.
     addresses: Vec<Ipv6Addr>,
-    /// For each link's next packet.
+    /// Remarks for each link's next packet.
     remarks: Vec<Vec<String>>,
 }
 

@@ -35,7 +35,7 @@ pub struct Packet<'a> {
     /// The number of the octet that the sender expects next.
     pub acknowledged: u32,
     pub flags: u8,
-    /// At most 65,507.
+    /// The payload, at most 65,507 octets.
     pub octets: &'a [u8],
 }
 

@@ -103,7 +103,7 @@ fn field(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     pad(body);
 }
 
-/// To a multiple of four octets.
+/// Fills the body up to a multiple of four octets.
 fn pad(body: &mut Vec<u8>) {
     body.resize(body.len().next_multiple_of(4), 0);
 }

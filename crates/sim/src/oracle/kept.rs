@@ -78,7 +78,7 @@ pub struct Fact {
     pub created_ms: u64,
     /// Its lifetime, milliseconds.
     pub lifetime_ms: u64,
-    /// Since when it has been stored there.
+    /// The time since which it has been stored there.
     pub since: Instant,
 }
 
@@ -110,7 +110,7 @@ pub enum Hit {
 pub enum Room {
     /// The room is free once the store has deleted the bundle.
     OnceDeleted,
-    /// At once: the store deletes it before it is given others.
+    /// The room is free at once: the store deletes the bundle before it is given others.
     AtOnce,
 }
 

@@ -53,7 +53,7 @@ enum Step {
 }
 
 impl Onlooker {
-    /// Of a connection that begins, where it is in one direction.
+    /// The onlooker of a connection that begins, where it is in one direction.
     #[must_use]
     pub fn of(protocol: Protocol) -> Option<Self> {
         match protocol {

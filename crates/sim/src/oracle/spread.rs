@@ -17,7 +17,7 @@ use crate::queue::MachineIndex;
 pub struct Rule {
     /// The router that decides.
     pub router: RouterKind,
-    /// With spray and wait, the copies of a bundle that is made there.
+    /// The copies of a bundle that is made there, with spray and wait.
     pub copies: u32,
     /// The copies that make room for others.
     pub drop: DropPolicy,
@@ -26,7 +26,7 @@ pub struct Rule {
 /// Copies of all bundles.
 #[derive(Debug)]
 pub struct Spreads {
-    /// By the position of a node, and the number of the destination; none for all others.
+    /// Rules by the position of a node, and the number of the destination; none for all others.
     rules: BTreeMap<(usize, Option<u32>), Rule>,
     /// Nodes beside the destination's that have had a bundle durably.
     holders: Named<BTreeSet<MachineIndex>>,
@@ -37,7 +37,7 @@ pub struct Spreads {
 }
 
 impl Spreads {
-    /// Of a scenario in which nothing has happened.
+    /// The oracle for a scenario in which nothing has happened.
     #[must_use]
     pub fn new(scenario: &Scenario) -> Self {
         let rule = |it: &Routing| {

@@ -84,7 +84,7 @@ impl Transfer {
 }
 
 impl Witness {
-    /// Of a conversation that begins, in which datagrams leave so.
+    /// The witness of a conversation that begins, in which datagrams leave so.
     #[must_use]
     pub fn new(udp: UdpPolicy, now: Instant) -> Self {
         Self {

@@ -89,7 +89,7 @@ impl Summary {
     }
 }
 
-/// Of sorted times, the first, that at each part, and so the last.
+/// The first of sorted times, the one at each part, and so the last.
 pub(crate) fn parts(times: &[Duration]) -> Vec<Duration> {
     let Some(last) = times.len().checked_sub(1) else {
         return Vec::new();

@@ -27,7 +27,7 @@ pub(super) struct Sending {
     /// Octets that a report told to be missing.
     missing: Spans,
     is_acknowledged: bool,
-    /// Since when nothing of it should leave.
+    /// The time since which no segment of it should leave.
     over: Option<Instant>,
     pub(super) session: Session,
 }

@@ -56,7 +56,7 @@ pub enum Message {
 pub enum Answer {
     /// So many octets of its transfer have come.
     Ack(u64),
-    /// For this reason.
+    /// A refusal for this reason.
     Refuse(u8),
 }
 

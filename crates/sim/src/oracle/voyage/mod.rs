@@ -115,7 +115,7 @@ impl Moment {
 }
 
 impl Voyages {
-    /// Of machines with these node numbers, each with whether it has a clock.
+    /// The voyages among machines with these node numbers, each with whether it has a clock.
     #[must_use]
     pub fn new(machines: impl Iterator<Item = (u32, bool)>) -> Self {
         let stations = machines.map(|(number, clock)| Station::new(number, clock));
