@@ -39,7 +39,7 @@ pub(crate) struct Image {
 
 /// The bundles of an opened store, decoded one by one.
 pub struct RecoveredBundles {
-    /// By their keys.
+    /// Commits by the keys of their bundles.
     commits: std::iter::Enumerate<std::vec::IntoIter<Commit>>,
     /// The octets of those that have some outside their records.
     extents: BTreeMap<BundleKey, Extents>,

@@ -198,7 +198,7 @@ impl Log {
         u64::from(limit) / SUMMARY_SHARE
     }
 
-    /// Of what the places and addresses of payloads had better be multiples.
+    /// The multiple that the places and addresses of payloads had better be of.
     pub(crate) fn grain(&self) -> Option<usize> {
         let segment = index(self.layout.segment_octets);
         let fits = |grain: &usize| *grain < ZEROS.len() && grain * BLOCKS_OF_SEGMENT <= segment;

@@ -21,11 +21,11 @@ const CHECK_OCTETS: u64 = 1024 * 1024;
 /// The place at which a tail begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// At the log's first segment: no checkpoint was made yet.
+    /// The log's first segment: no checkpoint was made yet.
     First,
-    /// At the log's first segment: the checkpoint is damaged.
+    /// The log's first segment: the checkpoint is damaged.
     Lost,
-    /// At the checkpoint.
+    /// The checkpoint.
     Checkpoint(CheckpointPlace),
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Tail {
     /// End of each valid record from the durable place on, for the count of what is cut.
     ends: Vec<(Place, u64)>,
     pub(crate) segments: BTreeMap<u64, TailSegment>,
-    /// From here on nothing counts.
+    /// The place from which on nothing counts.
     cut: Option<Place>,
     /// Behind the last valid record before the durable place, with its segment.
     last: Option<(Place, u32)>,

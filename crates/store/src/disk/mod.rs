@@ -181,13 +181,13 @@ impl dyn Disk + '_ {
         }
     }
 
-    /// As [`CachingDisk::grain`]; none of any other disk.
+    /// The grain as by [`CachingDisk::grain`]; none of any other disk.
     #[must_use]
     pub fn grain(&self) -> Option<usize> {
         self.caching()?.grain()
     }
 
-    /// As [`CachingDisk::share`]; none of any other disk.
+    /// The octets as by [`CachingDisk::share`]; none of any other disk.
     #[must_use]
     pub fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
         self.caching()?.share(offset, most)

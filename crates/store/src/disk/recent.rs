@@ -9,7 +9,7 @@ use super::buffers::BUFFER_OCTETS;
 /// Stretches of the log in memory. No two have an octet in common, and what is written is dropped from them first.
 #[derive(Debug)]
 pub(super) struct Recent {
-    /// By their first octet.
+    /// Stretches by their first octet.
     stretches: BTreeMap<u64, Stretch>,
     /// First octets and numbers, the oldest first; numbers that are gone from `stretches` may still be named.
     order: VecDeque<(u64, u64)>,
@@ -42,7 +42,7 @@ struct Stretch {
 /// The finding at a place in the log.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// From the place on.
+    /// The octets from the place on.
     pub(super) octets: Bytes,
     /// Octets that were read ahead are being used for the first time: those that follow from here on will be wanted.
     pub(super) leads_to: Option<u64>,

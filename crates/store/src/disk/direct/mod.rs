@@ -80,7 +80,7 @@ struct State {
     closed: bool,
 }
 
-/// From one octet of the log to another, which is no part of it.
+/// A range of the log, from one octet to another, which is no part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
     start: u64,
