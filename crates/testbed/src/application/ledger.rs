@@ -22,7 +22,7 @@ pub struct Ledger {
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// By traffic.
+    /// Payloads by traffic.
     payloads: Vec<Vec<Entry>>,
     tally: Tally,
 }

@@ -61,7 +61,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of the values of both sides.
+    /// The estimate of the values of both sides.
     pub(crate) const fn of(a: Spread, b: Spread) -> Self {
         Self { a, b }
     }

@@ -22,7 +22,7 @@ struct Counted {
 }
 
 impl Intervals {
-    /// Of a connection; none is told before the end where there is no length of intervals.
+    /// The intervals of a connection; none is told before the end where there is no length of intervals.
     pub fn new(id: u32, every: Option<Duration>) -> Self {
         Self {
             id,

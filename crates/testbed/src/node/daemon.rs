@@ -22,7 +22,7 @@ const READY: Duration = Duration::from_secs(60);
 /// The longest time of an orderly end: a node finishes transfers for five seconds at most.
 const END: Duration = Duration::from_secs(10);
 
-/// Between two looks.
+/// The time between two looks.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The file to which it writes what it is set to.

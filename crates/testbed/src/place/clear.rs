@@ -19,7 +19,7 @@ const KEEPER: Duration = Duration::from_secs(30);
 /// The longest time for killed processes to be gone, and for groups to be empty.
 const GONE: Duration = Duration::from_secs(10);
 
-/// Between two looks.
+/// The time between two looks.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Ends a lab: asks the process that keeps it, and removes the parts that are then left.

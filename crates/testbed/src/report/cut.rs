@@ -24,7 +24,7 @@ const LINKS_MAX: usize = 2_000;
 /// Links of a cut that are named.
 const NAMED_MAX: usize = 3;
 
-/// By how much sums of seconds may be off.
+/// The error that sums of seconds may have.
 const ROUNDING: f64 = 1e-9;
 
 /// A link between two nodes, by their positions.
@@ -129,7 +129,7 @@ impl Crossing {
 pub(crate) struct Cuts<'a> {
     summary: &'a RunSummary,
     edges: Vec<Edge<'a>>,
-    /// Of each flow between two nodes the nodes on the side of its source.
+    /// The nodes on the side of the source, of each flow between two nodes.
     sides: Vec<(&'a Flow, Vec<bool>)>,
     /// Deliveries across the narrowest of all cuts, and across those around each sender and each receiver.
     crossings: Vec<Crossing>,

@@ -440,7 +440,7 @@ impl RunSummary {
         (!self.programs.is_empty() && until > from).then_some((from, until))
     }
 
-    /// From when the first payload could pass to when the last could, or was there: seconds.
+    /// The time from when the first payload could pass to when the last could, or was there: seconds.
     #[must_use]
     pub fn window(&self) -> (f64, f64) {
         let last = self.last_delivery_s.unwrap_or(0.0);

@@ -31,7 +31,7 @@ pub struct Contacts<'a> {
     /// When contacts begin and end, whether it is the end, which of all it is, and its how many-eth time. Beginnings come before
     /// ends of the same moment, so that what touches is not cut.
     next: BinaryHeap<Reverse<(Duration, bool, usize, u32)>>,
-    /// Of each link how many contacts are under way.
+    /// The number of contacts under way of each link.
     depths: BTreeMap<LinkIndex, u32>,
     end: Duration,
 }

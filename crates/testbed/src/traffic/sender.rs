@@ -27,7 +27,7 @@ pub struct Sender {
     pub schedule: Schedule,
     /// The flow's name.
     pub flow: u64,
-    /// To whom, for measurements.
+    /// The receiver's address, for measurements.
     pub to: std::net::SocketAddr,
     /// A packet's first octets: of its flow and number, sent at a time in nanoseconds since 1970.
     pub header: fn(u64, u32, u64) -> [u8; HEADER_OCTETS],

@@ -38,7 +38,7 @@ pub struct Disk {
 /// The number of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// As many as have so many octets.
+    /// The number of files that have so many octets.
     Octets(u64),
     /// So many.
     Files(u64),
