@@ -50,7 +50,7 @@ class PairOfPeers(ABC):
 
     @staticmethod
     def end(workshop: Workshop, nodes: list[Program]) -> None:
-        """Ends both."""
+        """Ends both nodes."""
         for node in nodes:
             workshop.crew.dismiss(node)
 

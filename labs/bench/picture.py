@@ -124,7 +124,7 @@ class Panel:
         return [horizontal("grid", LEFT, WIDTH - RIGHT, self.y(value)), text(LEFT - 8, self.y(value) + 4, label, "end")]
 
     def names(self) -> list[str]:
-        """The sizes below it."""
+        """The sizes below the panel."""
         return [text(self.x(size), self.bottom + 18, size_name(size), "middle") for size in self.sizes]
 
 
@@ -146,7 +146,7 @@ class Picture:
     captions: list[str]  # two lines at most
 
     def write(self, path: Path) -> None:
-        """As SVG."""
+        """Writes the picture as SVG."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.svg(), encoding="utf-8")
 

@@ -23,7 +23,7 @@ class Stands(Protocol):
     """A program or node that stands until it is ended."""
 
     def kill(self) -> None:
-        """Ends it."""
+        """Ends the program or node."""
 
 
 Standing = TypeVar("Standing", bound=Stands)
@@ -57,7 +57,7 @@ class Workshop:
             each.kill()
 
     def close(self) -> None:
-        """Ends all that stands."""
+        """Ends all programs and nodes."""
         self._standing.clear()
         self._ends.close()
 

@@ -55,7 +55,7 @@ SEGMENT_START = b"contact-start "
 
 @dataclass
 class Round:
-    """One cut and what came after it."""
+    """One cut and its result."""
 
     outage_s: float
     first_ms: float  # path back to first octets of the bundle
@@ -76,7 +76,7 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """Its three words."""
+        """The name of the round, in three words."""
         return f"{self.cut}, {self.sender}, {self.session}"
 
     @property
@@ -292,7 +292,7 @@ class Trial:
             time.sleep(0.05)
 
     def round(self, number: int, outage_s: float) -> Round:
-        """One cut."""
+        """Makes one cut."""
         self.switch.turn(up=False)
         time.sleep(0.3)
         self.send(number)
@@ -320,7 +320,7 @@ class Trial:
         return Round(outage_s, first[0], syn, attempts, first[1])
 
     def run(self, rounds: int, outage_s: tuple[float, float]) -> None:
-        """All rounds."""
+        """Makes all cuts."""
         self.start()
         for number in range(1, rounds + 1):
             self.dials.packets(0)

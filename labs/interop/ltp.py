@@ -202,7 +202,7 @@ class Hdtn(OverLtp):
 
 
 class Hdtn6(Hdtn):
-    """The same with bundles of version 6."""
+    """The peer with bundles of version 6."""
 
     name = "HDTN over LTP, version 6"
     send_options = ("--version", "6")

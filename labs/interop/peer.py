@@ -149,7 +149,7 @@ class OnPath(Peer):
                 raise Skipped(f"{cls.programs[0]} on the PATH is not that of {cls.says}")
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One of its programs, to its end."""
+        """Runs a program of the peer to its end."""
         return subprocess.run(list(words), capture_output=True, text=True, timeout=PATIENCE_S + 10, check=False)
 
     def expect_listener(self, port: int, name: str) -> None:
