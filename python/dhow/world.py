@@ -40,7 +40,7 @@ class World(Protocol):
         """A connection; TimeoutError when it takes longer."""
 
     async def sleep(self, seconds: float) -> None:
-        """Waits."""
+        """Waits for a time."""
 
     async def call(self, function: Callable[P, T], *words: P.args, **named: P.kwargs) -> T:
         """The value of a function that reads or writes files."""
