@@ -120,7 +120,7 @@ class Hosts(Exchange):
         return Node(self.crew, dhow("debug"), self.directory / f"node{at + 1}", settings, self.bridge.hosts[at])
 
     def until(self, what: str, done: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
-        """Waits for something."""
+        """Waits until something holds."""
         begun = time.monotonic()
         while not done():
             self.assertLess(time.monotonic() - begun, patience_s, f"waiting: {what}")

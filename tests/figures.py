@@ -62,7 +62,7 @@ class Clock:
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        """That passes at once."""
+        """Lets the time pass at once."""
         self.now += seconds
 
 
@@ -83,7 +83,7 @@ class Bursting:
         return {arrival.RECEIVED: count, arrival.AGE: max(self.clock.now - self.takes_s, 0.0)}
 
     def last_words(self) -> str:
-        """Nothing."""
+        """No last words."""
         return ""
 
 

@@ -196,7 +196,7 @@ class Package(unittest.TestCase):
         self.assertEqual([path.read_text() for path in received], ["over the hills\n"])
 
     def purge(self) -> None:
-        """Nothing is left."""
+        """The package is purged: nothing is left."""
         self.done("dpkg", "--purge", "dhow")
         for path in ("etc/dhow", "var/lib/dhow", "usr/bin/dhow", "run/dhow"):
             self.assertFalse((self.machine.tree / path).exists(), path)

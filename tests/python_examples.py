@@ -23,7 +23,7 @@ PAHO = "import paho.mqtt.enums"
 
 
 def until(condition: Callable[[], object], what: str) -> None:
-    """Waits for it."""
+    """Waits until a condition holds."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > deadline:

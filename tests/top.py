@@ -85,13 +85,13 @@ class Terminal:
         return termios.tcgetattr(self.slave)[:4] == self.before[:4] and all(it in self.octets for it in RESTORED)
 
     def hang_up(self) -> None:
-        """Closes it."""
+        """Closes the terminal."""
         os.close(self.master)
         os.close(self.slave)
         self.is_open = False
 
     def close(self) -> None:
-        """Ends what still runs."""
+        """Ends the program, and closes the terminal."""
         if self.program.poll() is None:
             self.program.kill()
             self.program.wait()
@@ -115,7 +115,7 @@ class Top(Exchange):
         self.start()
 
     def top(self, size: tuple[int, int], **environment: str) -> Terminal:
-        """Starts it."""
+        """Starts `dhow top`."""
         terminal = Terminal(self.python, self.sender.command("top", "--interval", "200ms"), size, **environment)
         self.addCleanup(terminal.close)
         return terminal
