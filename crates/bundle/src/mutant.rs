@@ -238,7 +238,7 @@ mistakes! {
     PermitsNotHalved,
     /// A bundle that came may be copied as often as one that is made here.
     PermitsAnew,
-    /// A node may be given a copy of what it has been given.
+    /// A node may be given a copy of a bundle that it has been given.
     GivenForgotten,
     /// All checkpoints of a session of LTP have one number.
     CheckpointNumberStandsStill,

@@ -321,7 +321,7 @@ pub enum Medium {
     Memory,
 }
 
-/// Why the store could not do what it was asked.
+/// The reason for which the store could not carry out a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreRefusal {
     /// No free segment is left (or the disk is full).

@@ -8,7 +8,7 @@ use crate::v7::block::{BlockFlags, BlockType};
 /// The fate of a block in a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The other version has what it says in a place of its own, or it ends here, as its flags allow.
+    /// The other version has the block's content in a place of its own, or the block ends here, as its flags allow.
     Removed,
     /// The block goes along in the gateway block.
     Remembered,

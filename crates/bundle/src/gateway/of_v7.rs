@@ -184,7 +184,7 @@ impl OfV7 {
     }
 }
 
-/// The gateway block of a bundle of version 6 among others, and what it says.
+/// The gateway block of a bundle of version 6 among others, and its content.
 pub(super) fn found(blocks: &[v6::Block]) -> Option<(usize, OfV7)> {
     let mut blocks = blocks.iter().enumerate();
     blocks.find_map(|(at, block)| {
