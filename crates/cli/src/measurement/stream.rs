@@ -35,7 +35,7 @@ pub(super) struct Shared {
     pub(super) is_full: AtomicBool,
     /// Nothing more is to be sent.
     pub(super) stop: AtomicBool,
-    /// A connection could not send what it was to send.
+    /// A connection could not send its bundles.
     pub(super) has_failed: AtomicBool,
     waiting: Mutex<()>,
     room: Condvar,

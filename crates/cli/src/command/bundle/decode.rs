@@ -121,7 +121,7 @@ impl From<v6::admin::RecordRefusal> for Obstacle {
 }
 
 impl Decode {
-    /// Reads the bundle and prints what it is.
+    /// Reads the bundle and prints its description.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let unread = |error: io::Error| {
             Failure::refused(format!("cannot read {}: {error}", self.file.display()))

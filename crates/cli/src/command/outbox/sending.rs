@@ -18,7 +18,7 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1
 /// The time that a node may take to greet.
 const GREETING: Duration = Duration::from_secs(5);
 
-/// A change that the node is told, and what it was before that.
+/// A change that the node is told, and the file as it was before.
 #[derive(Debug)]
 pub struct Told {
     /// Its path.

@@ -23,7 +23,7 @@ use super::board::{Board, Given, Reader};
 /// Connections at once, at most: one more takes the place of another.
 const CONNECTIONS_MAX: usize = 32;
 
-/// The longest time for which a reader may take nothing of what it is sent.
+/// The longest time for which a reader may take no octets.
 const PATIENCE_MS: u32 = 5_000;
 
 /// Octets that wait in a socket for its reader, about (the system takes twice as many, for its own needs): with more,
