@@ -46,7 +46,7 @@ pub async fn watch(core: Core, answers: Answers, reader: ExtentReader) {
     }
 }
 
-/// Lets the allocator give back what it has free. It does so as it works, a while after the memory became free; a node that has nothing
+/// Lets the allocator give back free memory. It does so as it works, a while after the memory became free; a node that has nothing
 /// to do would keep all of it.
 async fn settle() {
     /// Longer than the allocator waits (mimalloc's `purge_delay` is one second).

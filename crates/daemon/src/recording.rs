@@ -15,7 +15,7 @@ use dhow_node::recording::{Content, Finish, Recorder};
 /// Octets that wait to be written, at most: beyond it the node waits too.
 const QUEUE_OCTETS: usize = 16 << 20;
 
-/// Octets that a recorder keeps to itself while a store tells what it holds.
+/// Octets that a recorder keeps to itself while a store tells its bundles.
 const KEPT_OCTETS: usize = 1 << 20;
 
 /// An order for a recording: its file, bound and content.
@@ -105,7 +105,7 @@ impl Recording {
         self.order.content
     }
 
-    /// Takes from a node what it has recorded since the last time.
+    /// Takes from a node the octets that it has recorded since the last time.
     pub fn keep(&mut self, node: &mut Node) -> Going {
         let Some(recorder) = node.recorder() else {
             return Going::No;

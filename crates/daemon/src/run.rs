@@ -489,7 +489,7 @@ pub fn open_store_at(file: &NodeFile, path: &Path) -> Result<(Store, Recovered),
     })
 }
 
-/// Opens the store and tells the node what it holds.
+/// Opens the store and tells the node its bundles.
 fn recover(
     file: &NodeFile,
     clock: Clock,

@@ -73,7 +73,7 @@ pub struct NodeFile {
     pub tls: Option<TlsSettings>,
     /// The measurements that the node makes of itself, if any.
     pub measure: Option<MeasureSettings>,
-    /// The OpenTelemetry collector and what it is told, if there is one.
+    /// The OpenTelemetry collector and the data for it, if there is one.
     pub telemetry: Option<TelemetrySettings>,
     /// The filter of the log.
     pub log: String,

@@ -46,7 +46,7 @@ pub struct Importing {
 }
 
 impl Importing {
-    /// Into a store that was opened; what it holds already is counted.
+    /// Imports into a store that was opened; bundles that it holds already are counted.
     #[must_use]
     pub fn into(store: Store, recovered: Recovered) -> Self {
         let reserved = (recovered.reserved_time, recovered.reserved_sequence);

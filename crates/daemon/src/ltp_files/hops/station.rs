@@ -488,7 +488,7 @@ impl Station<'_> {
         Some(block)
     }
 
-    /// A block does not come any more; what it was.
+    /// A block does not come any more; its incoming transfer comes back.
     pub(super) fn detach_inward(&mut self, number: u64) -> Option<Incoming> {
         let (of, _) = self.blocks.get_mut(&number)?.inward.take()?;
         self.by_incoming.remove(&of);
@@ -496,7 +496,7 @@ impl Station<'_> {
         Some(of)
     }
 
-    /// A block does not leave any more; what it was.
+    /// A block does not leave any more; its session comes back.
     pub(super) fn detach_outward(&mut self, number: u64) -> Option<Outward> {
         let outward = self.blocks.get_mut(&number)?.outward.take()?;
         self.by_outgoing.remove(&(outward.peer, outward.transfer));
