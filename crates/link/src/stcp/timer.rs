@@ -63,7 +63,7 @@ impl Timers {
         self.keepalive_due = true;
     }
 
-    /// The next deadline and what it is for.
+    /// The next deadline and its purpose.
     pub(super) fn next(&self, waits: Waits) -> Option<(Instant, Expiry)> {
         let keepalive = waits.keepalive.filter(|_| !self.keepalive_due);
         [

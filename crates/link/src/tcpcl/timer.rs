@@ -107,7 +107,7 @@ impl Timers {
         self.keepalive_due = true;
     }
 
-    /// The next deadline and what it is for; `transfer_timeout` of a transfer that has begun to come, if one has.
+    /// The next deadline and its purpose; `transfer_timeout` of a transfer that has begun to come, if one has.
     pub(super) fn next(
         &self,
         stage: Stage,

@@ -119,7 +119,7 @@ impl Session {
         self.outgoing.queued_octets()
     }
 
-    /// The next deadline and what it is for.
+    /// The next deadline and its purpose.
     fn deadline(&self) -> Option<(Instant, Expiry)> {
         let timeout = self.config.transfer_timeout;
         let timeout = timeout.filter(|_| self.incoming.is_arriving());
