@@ -284,7 +284,7 @@ pub(crate) fn encode(router: &str, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The router that an advert is for, and what it says to it; none where it is no advert of this version.
+/// The router that an advert is for, and the advert's content; none where it is no advert of this version.
 pub(crate) fn decode(octets: &[u8]) -> Option<(String, &[u8])> {
     if octets.len() > ADVERT_OCTETS {
         return None;

@@ -34,7 +34,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Withheld {
-    /// The source sends back what it is sent.
+    /// The source sends back bundles that it is sent.
     Answering,
     /// The source was answered often enough in this second.
     Often,

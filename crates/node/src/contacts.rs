@@ -157,7 +157,7 @@ impl ContactTable {
         ways.flat_map(|(way, windows)| windows.iter().map(|it| planned(way, it)))
     }
 
-    /// All contacts in the same order, each with what it is at a time.
+    /// All contacts in the same order, each with its state at a time.
     pub fn phases(&self, at: DtnTime) -> impl Iterator<Item = (PlannedContact, Phase)> {
         self.ways.iter().flat_map(move |(way, windows)| {
             let next = first_after(windows, at).map(|(start, _)| *start);

@@ -49,7 +49,7 @@ impl Node {
         }
     }
 
-    /// Give an endpoint's subscribers what they have room for, in turn.
+    /// Give an endpoint's subscribers the bundles that they have room for, in turn.
     pub(crate) fn deliver(&mut self, now: Now, endpoint: EndpointIndex) {
         self.deliver_next(now, endpoint);
         self.verify_next(now, endpoint);

@@ -139,7 +139,7 @@ impl Node {
         true
     }
 
-    /// Ask a neighbour for what it has, unless it was asked a moment ago.
+    /// Ask a neighbour for its bundles, unless it was asked a moment ago.
     pub(crate) fn ask_for_handshake(&mut self, now: Now, peer: &NodeId) {
         let here = self.held.endpoints().local().counterpart(peer);
         let (Some(source), Some(destination)) = (routing_service(here), routing_service(peer))

@@ -42,7 +42,7 @@ const EXPIRIES_PER_TURN: usize = 512;
 /// Whether the node works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The store is telling what it holds.
+    /// The store is telling its bundles.
     Recovering,
     /// The node is at work.
     Working,

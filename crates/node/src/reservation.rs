@@ -65,7 +65,7 @@ pub fn exchange_octets(quota_octets: u64) -> u64 {
 }
 
 impl Node {
-    /// A full store refuses; it never drops what it has acknowledged.
+    /// A full store refuses; it never drops bundles that it has acknowledged.
     pub(crate) fn check_room(&mut self, octets: u64, comes: Comes<'_>) -> Result<(), Refused> {
         let bundles = self.held.taken_bundles();
         let most = self.config.quota_bundles;

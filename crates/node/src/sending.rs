@@ -76,7 +76,7 @@ pub(crate) enum PendingRead {
 }
 
 impl Node {
-    /// Give a session what it has room for.
+    /// Give a session the bundles that it has room for.
     pub(crate) fn serve(&mut self, now: Now, session: SessionId) {
         let mut last: Option<Choice> = None;
         let mut cleared = 0_u32;

@@ -98,7 +98,7 @@ impl Node {
         }
     }
 
-    /// A tunnel is closed: what it has not settled is read again when it is open.
+    /// A tunnel is closed: carriers that it has not settled are read again when it is open.
     pub(crate) fn close_tunnel(&mut self, now: Now, session: SessionId) {
         self.settle_encapsulating(now, session);
         let tunnel = self.adjacencies.tunnel_mut(session);

@@ -263,7 +263,7 @@ impl Custody {
     }
 
     /// A bundle is delivered, deleted or expired, and its key free for another: custody is released (RFC 5050 5.13), and no signal for it is waited for.
-    /// The custodian before hears of what it is owed all the same.
+    /// The custodian before hears of the signals that it is owed all the same.
     pub fn handle_removed(&mut self, now: Instant, key: BundleKey) {
         self.bundles.remove(key);
         self.peers.remove_bundle(now, key);

@@ -22,7 +22,7 @@ use crate::held::shares::Shares;
 /// Entries that are allocated at once: a table that is copied when it grows stops the node for as long.
 const SHEET: usize = 256;
 
-/// An identity's hash, as much of it as tables keep so that they need not look at what they hold. Bundles that were made one
+/// An identity's hash, as much of it as tables keep so that they need not look at their entries. Bundles that were made one
 /// after the other have neighbouring ones: they mostly come and go together, and then lie together in a table that no
 /// cache holds. The neighbours of a source's bundle are fixed; where they lie nobody can foresee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ const GIVEN_OCTETS: usize = NOTE_OCTETS - 2;
 /// Bundles that are looked at for one choice, of those that were passed by and of others.
 const LOOK_BOUND: usize = 64;
 
-/// A neighbour that has come is given nothing before it has told what it holds, or so long.
+/// A neighbour that has come is given nothing before it has told its bundles, or so long.
 const ADVERT_WAIT: Duration = Duration::from_secs(1);
 
 /// The router. The number of a bundle begins with the rank of its priority ([`order`]).
@@ -69,7 +69,7 @@ struct Peer {
     known: BTreeSet<u64>,
     /// When it went, while it is away.
     went: Option<Instant>,
-    /// The neighbour may be about to tell what it holds: it is given nothing before.
+    /// The neighbour may be about to tell its bundles: it is given nothing before.
     awaited: Option<Instant>,
     /// The time at which the neighbour last told so.
     heard: Option<Instant>,

@@ -77,7 +77,7 @@ struct Peer {
     resting: BTreeSet<(Instant, u64)>,
     /// Bundles that it has.
     known: BTreeSet<u64>,
-    /// The neighbour may be about to tell what it has: it is given nothing before.
+    /// The neighbour may be about to tell its bundles: it is given nothing before.
     awaited: Option<Instant>,
     /// The adverts that it was given last.
     told: Option<Told>,

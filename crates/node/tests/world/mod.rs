@@ -67,7 +67,7 @@ pub struct Machine {
     pub stuffed: bool,
 }
 
-/// A program at the external socket: what it is to say, and what it was told.
+/// A program at the external socket: the messages that it is to say, and those that it was told.
 #[derive(Default)]
 pub struct Program {
     pub to_node: VecDeque<Bytes>,
