@@ -250,7 +250,7 @@ fn octets(input: &mut impl Read, count: u64) -> Option<Vec<u8>> {
     (u64::try_from(octets.len()) == Ok(count)).then_some(octets)
 }
 
-/// Numbers of which each is said as what it is more than the one before.
+/// Numbers of which each is said as its difference from the one before.
 fn sums(differences: &[i64]) -> Result<Vec<i64>, Wrong> {
     let mut sum = 0_i64;
     let sums = differences.iter().map(|difference| {
