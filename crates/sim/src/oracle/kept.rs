@@ -281,7 +281,7 @@ impl Kept {
         Some(held.name)
     }
 
-    /// A store answers its node; what it says to be damaged and cannot be comes back.
+    /// A store answers its node; bundles that it says to be damaged and that cannot be come back.
     pub fn handle_event(
         &mut self,
         at: MachineIndex,

@@ -38,7 +38,7 @@ struct Judged {
     party: Party,
     /// Reads what it writes.
     said: Reader,
-    /// Reads what it has read.
+    /// Reads the octets that the side has read.
     heard: Reader,
     /// Bundles that it says.
     out: Passage,
