@@ -8,7 +8,7 @@ pub enum RouterKind {
     Static,
     /// All neighbours, each once: a copy stays until the bundle expires or its destination's node has it.
     Flood,
-    /// A bounded number of copies, half of them handed on at each meeting; who has the last one meets the destination's node (binary spray and wait).
+    /// A bounded number of copies, half of them handed on at each meeting; the node with the last one meets the destination's node (binary spray and wait).
     SprayAndWait,
     /// Neighbours that have met the destination's node more often, or nodes that have (RFC 6693).
     Prophet,

@@ -144,7 +144,7 @@ impl Block {
         reader.is_empty().then_some(age)
     }
 
-    /// The custodian's number of a bundle, and who that is: a number, and an endpoint ID as text.
+    /// The custodian's number of a bundle, and the custodian: a number, and an endpoint ID as text.
     #[must_use]
     pub fn custody_id(&self) -> Option<(u64, EndpointId)> {
         let mut reader = Reader::new(&self.content);
