@@ -43,7 +43,7 @@ const SETTLE: &str = "mount -t tmpfs tmpfs /run && exec \"$@\"";
 /// The time from one look at the command inside to the next.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs this command inside, for who is not root; nothing where it can go on as it is. The paths are those that it reads and writes.
+/// Runs this command inside, for users without root; nothing where it can go on as it is. The paths are those that it reads and writes.
 ///
 /// # Errors
 /// When this machine does not let users do that.

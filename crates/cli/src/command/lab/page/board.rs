@@ -135,7 +135,7 @@ impl Board {
 }
 
 impl Reader {
-    /// A reader of what a board shows, who knows the events before this one.
+    /// A reader of a board, which knows the events before this one.
     pub fn new(board: &Arc<Board>, events: u64) -> Self {
         let mut shown = board.shown();
         shown.readers += 1;
