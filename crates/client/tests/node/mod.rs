@@ -25,7 +25,7 @@ pub struct Shared {
     pub declined: Vec<u64>,
 }
 
-/// One connection's node side: takes every send, delivers everything stored to who subscribes.
+/// One connection's node side: takes every send, delivers everything stored to subscribers.
 struct Server<S> {
     stream: S,
     session: ClientSession,
