@@ -76,7 +76,7 @@ pub fn spare_memory(quota_octets: u64) {
     }
 }
 
-/// The files that may hold a limit of memory for who is in these groups (cgroups(7)): the groups' own and those above
+/// The files that may hold a limit of memory for processes in these groups (cgroups(7)): the groups' own and those above
 /// them, up to the root, which is a container's own group as seen from within.
 fn limits(own_groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();

@@ -542,7 +542,7 @@ fn files_that_are_named_and_not_there_are_refused() {
     );
 }
 
-/// RFC 9174 4.4.4: who need not use TLS proves no node ID.
+/// RFC 9174 4.4.4: a peer that need not use TLS proves no node ID.
 #[test]
 fn a_link_is_dialled_with_the_protocol_that_is_written() {
     let link = "[[link]]\nname = \"gamma\"\naddress = \"h:1\"\n";

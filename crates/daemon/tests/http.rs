@@ -1,4 +1,4 @@
-//! HTTP for applications: bundles in and out, who may, and what is refused.
+//! HTTP for applications: bundles in and out, scopes of tokens, and refusals.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

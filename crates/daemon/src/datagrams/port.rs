@@ -62,7 +62,7 @@ pub struct Port {
     listener: Option<ListenerId>,
 }
 
-/// All sockets for datagrams, and who is at which address.
+/// All sockets for datagrams, and the neighbours by their addresses.
 pub struct Ports {
     core: Core,
     bound: RefCell<Vec<Rc<Port>>>,

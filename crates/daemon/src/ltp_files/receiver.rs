@@ -39,7 +39,7 @@ const UNSYNCED_OCTETS: u64 = 32 << 20;
 /// Times of waiting for an answer that a receiver stays to hear that its last reports came.
 const LINGER: u32 = 3;
 
-/// The wishes of who receives.
+/// The receiver's settings.
 #[derive(Debug)]
 pub struct Settings {
     /// The address to hear at.

@@ -34,7 +34,7 @@ pub const MAX_FILES_SENT: usize = 1 << 23;
 /// System calls in which datagrams are read before anything else happens.
 const CALLS_PER_TURN: usize = 8;
 
-/// The wishes of who sends.
+/// The sender's settings.
 #[derive(Debug)]
 pub struct Settings {
     /// The address to send from.
