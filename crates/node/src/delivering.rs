@@ -1,4 +1,4 @@
-//! Bundles for applications of this node (RFC 9171 5.7): registrations, who takes what, and
+//! Bundles for applications of this node (RFC 9171 5.7): registrations, their subscribers, and
 //! confirmations.
 
 use crate::delivery::Registration;

@@ -1,4 +1,4 @@
-//! Room in the store, and who gets the last of it.
+//! Room in the store, and the bundles that get the last of it.
 //!
 //! Two neighbours that are both full and have bundles for each other would refuse each other's for ever. So a part of the quota is for
 //! exchanges alone: only a neighbour that bundles wait for here may fill it, since what it gives makes room there for these. A bundle for

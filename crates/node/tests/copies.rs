@@ -152,7 +152,7 @@ fn a_restart_neither_adds_copies_nor_takes_them_away() {
     assert_eq!(headers(&world, 2)[0].permits(), None);
 }
 
-/// RFC 6693 2.1: who met the destination is given the bundle, and who did not is not.
+/// RFC 6693 2.1: a node that met the destination is given the bundle, and one that did not is not.
 #[test]
 fn those_who_met_the_destination_are_given_its_bundles() {
     let mut world = circle(4, 4, RouterKind::Prophet, 1);

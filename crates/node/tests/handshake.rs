@@ -630,7 +630,7 @@ proptest! {
         }
         world.pass(Duration::from_secs(2));
         ibr.heard(&mut world);
-        // Requests before may have been read late, and answered just now: who gets no answer asks again.
+        // Requests before may have been read late, and answered just now: a neighbour that gets no answer asks again.
         let mut messages = Vec::new();
         for _ in 0..5 {
             ibr.say(&mut world, REQUEST);

@@ -156,7 +156,7 @@ fn a_node_that_is_told_not_to_passes_nothing_on() {
     assert_eq!(passed(&world, 1), 0);
 }
 
-/// RFC 9174 5.2.3 by policy: who sent it waits for the next hop's acknowledgment, but not for a hop that is
+/// RFC 9174 5.2.3 by policy: a sender waits for the next hop's acknowledgment, but not for a hop that is
 /// gone.
 #[test]
 fn by_policy_the_acknowledgment_waits_for_the_next_hop() {

@@ -128,7 +128,7 @@ pub enum ClientEvent {
     },
     /// The application has confirmed a delivery.
     Confirmed(DeliveryId),
-    /// The application could not take a delivery: deliver it again later, to whom it may.
+    /// The application could not take a delivery: deliver it again later, to any subscriber.
     Declined(DeliveryId),
     /// The session is over: write what `poll_octets` still gives, then close the stream.
     Close(String),

@@ -65,7 +65,7 @@ impl Reach {
             Host::Address(address) => {
                 let is_loopback = address.is_loopback() && !from.ip().is_loopback();
                 let is_broadcast = matches!(address, IpAddr::V4(it) if it.is_broadcast());
-                // An address of one link is of use to who is on it, as a beacon that came from such an address shows.
+                // An address of one link is of use to nodes on it, as a beacon that came from such an address shows.
                 let is_of_link = matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
                 let is_lost = is_of_link && scope_of(from) == 0;
                 if is_loopback || is_broadcast || is_lost || address.is_multicast() {

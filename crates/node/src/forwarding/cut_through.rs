@@ -379,7 +379,7 @@ impl Forwarding {
         }
     }
 
-    /// The next hop has taken a bundle or has not: whom it came from need not wait any longer.
+    /// The next hop has taken a bundle or has not: the neighbour that it came from need not wait any longer.
     pub(crate) fn pay(
         &mut self,
         adjacencies: &mut Adjacencies,
