@@ -230,7 +230,7 @@ pub struct Channel {
 /// The radios that are busy while a host sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Its own and that of whom it sends to.
+    /// Its own radio and that of the host that it sends to.
     Ends,
     /// The radios of all hosts within its reach, and of the host that it sends to.
     Reach,
