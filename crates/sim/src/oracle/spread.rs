@@ -75,12 +75,12 @@ impl Spreads {
         self.holders.entry(name).or_default().insert(at);
     }
 
-    /// A machine may forget to whom it gave a bundle: it deletes it.
+    /// A machine deletes a bundle, so it may forget the nodes that it gave the bundle to.
     pub fn handle_deleted(&mut self, at: MachineIndex, name: BundleName) {
         self.given.remove(&(name, at));
     }
 
-    /// A machine may forget to whom it gave bundles whose notes were not durable.
+    /// A machine may forget the nodes that it gave bundles to whose notes were not durable.
     pub fn handle_crash(&mut self, at: MachineIndex) {
         self.disturb();
         self.given.retain(|(_, giver), _| *giver != at);

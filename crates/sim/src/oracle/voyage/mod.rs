@@ -86,7 +86,7 @@ pub struct Voyages {
     originals: Named<Original>,
     /// Whether some nodes end copies of bundles that are where they were to go.
     ends_copies: bool,
-    /// Reports that came to whom they are for: of which bundle, from which node, and which status.
+    /// Reports that came to their destination: the bundle, the node, and the status.
     reported: BTreeSet<(BundleName, u32, usize)>,
 }
 

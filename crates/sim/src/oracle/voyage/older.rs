@@ -43,7 +43,7 @@ pub enum Subject {
     Numbered(Vec<(u64, u64)>),
 }
 
-/// A custody signal: who sends it has the bundles, or had them before.
+/// A custody signal: its sender has the bundles, or had them before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignalContent {
     /// The bundles.
