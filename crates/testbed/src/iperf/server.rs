@@ -160,7 +160,7 @@ impl<O: Observer> Sessions<'_, O> {
         });
     }
 
-    /// Tells of intervals, and lets go of who has ended.
+    /// Tells of intervals, and lets go of clients that have ended.
     fn look(&mut self) {
         for session in self
             .by_client

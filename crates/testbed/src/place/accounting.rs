@@ -10,7 +10,7 @@ const SWITCH: &str = "/proc/sys/kernel/task_delayacct";
 /// A file for each lab that needs it on: of the machine, since labs with another `$DHOW_LAB_DIR` share the switch.
 const HOLDERS: &str = "/run/dhow/task_delayacct";
 
-/// The account, and who needs it.
+/// The account, and the labs that need it.
 #[derive(Debug)]
 pub(crate) struct Accounting {
     switch: PathBuf,
