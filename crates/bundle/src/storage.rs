@@ -163,7 +163,7 @@ pub struct StoredBundle {
     pub total_adu_octets: u64,
     /// The neighbour that it came from, if it came from one.
     pub previous: Option<EndpointId>,
-    /// Its report-to endpoint reads aggregated reports (docs/aggregated-reports.md).
+    /// Whether its report-to endpoint reads aggregated reports (docs/aggregated-reports.md).
     pub reads_aggregated_reports: bool,
     /// The order in which it leaves.
     pub priority: Priority,
