@@ -33,9 +33,9 @@ pub(super) struct Shared {
     pub(super) active: AtomicUsize,
     /// Whether as many bundles as may be are outstanding, and streams wait.
     pub(super) is_full: AtomicBool,
-    /// Nothing more is to be sent.
+    /// Whether nothing more is to be sent.
     pub(super) stop: AtomicBool,
-    /// A connection could not send its bundles.
+    /// Whether a connection could not send its bundles.
     pub(super) has_failed: AtomicBool,
     waiting: Mutex<()>,
     room: Condvar,

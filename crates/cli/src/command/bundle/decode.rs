@@ -195,7 +195,7 @@ impl Decode {
 struct Recorder {
     source: Box<dyn Read>,
     kept: Vec<u8>,
-    /// More was read than is kept.
+    /// Whether more was read than is kept.
     is_past: bool,
 }
 

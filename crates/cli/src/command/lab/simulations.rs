@@ -63,7 +63,7 @@ pub struct Simulations<'a, W> {
     pub jobs: Option<u64>,
     /// Octets that all runs under way may take.
     pub memory_limit: u64,
-    /// A line a second on stderr, also where nobody watches.
+    /// Whether a line a second goes to stderr, also where nobody watches.
     pub in_lines: bool,
     /// The page on which they are shown.
     pub page: Option<&'a Page>,

@@ -107,7 +107,7 @@ pub struct Fates {
     news: VecDeque<Outcome>,
     sent: u64,
     delivered: u64,
-    /// Any report at all came on a bundle of this source.
+    /// Whether any report at all came on a bundle of this source.
     is_heard_of: bool,
     /// Why no more reports can come.
     pub failure: Option<Failure>,

@@ -34,7 +34,7 @@ struct Shared {
     fates: Mutex<Fates>,
     /// Told of every change of a fate.
     changed: Condvar,
-    /// Nobody waits any more.
+    /// Whether nobody waits any more.
     ended: AtomicBool,
 }
 

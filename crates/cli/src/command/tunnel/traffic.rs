@@ -105,7 +105,7 @@ pub struct Traffic<'a> {
     /// Octets of a payload that the node takes, at most.
     octets_max: usize,
     tally: Tally,
-    /// One direction has ended, and so does the other.
+    /// Whether one direction has ended, and so does the other.
     is_over: AtomicBool,
 }
 
