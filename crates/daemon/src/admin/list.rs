@@ -25,7 +25,7 @@ pub struct Piece {
     octets: Vec<u8>,
     /// Entries that may follow.
     left: usize,
-    /// Entries came before, in this piece or in another.
+    /// Whether entries came before, in this piece or in another.
     is_begun: bool,
 }
 

@@ -191,13 +191,13 @@ struct Sending<'a> {
     begun: usize,
     /// Octets sent and claimed of files that are over.
     over: (u64, u64),
-    /// No file failed.
+    /// Whether no file failed.
     is_whole: bool,
     is_ending: bool,
     is_down: bool,
     /// The time between batches.
     pace: Duration,
-    /// There was a batch at the last look, so there may be another.
+    /// Whether there was a batch at the last look, so there may be another.
     has_more: bool,
     /// When the next batch may leave.
     next: Instant,

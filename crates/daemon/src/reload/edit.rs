@@ -29,7 +29,7 @@ pub enum Edit {
     LinkTurn {
         /// Its name.
         name: String,
-        /// Up.
+        /// Whether the link is up.
         enabled: bool,
     },
     /// A `[[listen]]` more.

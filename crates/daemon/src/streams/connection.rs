@@ -36,7 +36,7 @@ pub struct Connection {
     stream: StreamId,
     flow: Flow,
     gather: Gather,
-    /// The node may have more octets than it gave last.
+    /// Whether the node may have more octets than it gave last.
     more: bool,
 }
 

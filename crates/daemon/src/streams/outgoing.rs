@@ -89,7 +89,7 @@ pub struct Outgoing {
     unwritten: Unwritten,
     /// The number of these octets that is counted there.
     counted: usize,
-    /// The pieces are slices of larger buffers, which stay as long as they do.
+    /// Whether the pieces are slices of larger buffers, which stay as long as they do.
     is_sliced: bool,
 }
 

@@ -39,9 +39,9 @@ struct Down {
     waiting: u64,
     /// Octets that may wait (and one piece more).
     bound: u64,
-    /// The pieces that were taken last are not all written.
+    /// Whether the pieces that were taken last are not all written.
     writing: bool,
-    /// The node waits until they are.
+    /// Whether the node waits until they are.
     awaited: bool,
     orders: Orders,
     socket: Option<Waker>,
@@ -64,11 +64,11 @@ impl Default for Down {
 /// Orders for a socket beside writing to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
-    /// Start TLS once everything given is written.
+    /// Whether TLS starts once everything given is written.
     pub start_tls: bool,
-    /// Close once everything given is written.
+    /// Whether the socket closes once everything given is written.
     pub close: bool,
-    /// Close at once.
+    /// Whether the socket closes at once.
     pub cut: bool,
 }
 
