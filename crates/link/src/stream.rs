@@ -229,9 +229,9 @@ pub enum LinkEvent {
         transfer: TransferId,
         /// Octets; may be empty. Large segments arrive in several events.
         octets: Bytes,
-        /// This is the first event of the transfer.
+        /// Whether this is the first event of the transfer.
         start: bool,
-        /// The transfer is complete with these octets.
+        /// Whether the transfer is complete with these octets.
         end: bool,
         /// Length of the whole transfer when the peer said it (Transfer Length extension), on `start`;
         /// also set when start and end coincide.

@@ -105,7 +105,7 @@ pub struct Config {
     /// they were lost again. Copies are up to one part in so many of the red part, or take next to nothing of a round trip, and take less
     /// than a quarter of one at `rate`; there are none when 0. The checkpoints and reports of a session that lost something are sent twice. Default 16.
     pub doubling: u64,
-    /// The extensions for several hops are read; else they are skipped, as others are (the default).
+    /// Whether the extensions for several hops are read; else they are skipped, as others are (the default).
     pub end_to_end: bool,
     /// Segments are authenticated (RFC 5327 2.1); not when `None` (the default).
     pub authentication: Option<Authentication>,

@@ -54,11 +54,11 @@ pub struct EndToEnd {
     pub life_s: u64,
     /// Hops that the block may still make, with this one.
     pub hops: u8,
-    /// The destination is to tell the source that the block is there.
+    /// Whether the destination is to tell the source that the block is there.
     pub wants_report: bool,
-    /// The block is such a report.
+    /// Whether the block is such a report.
     pub is_report: bool,
-    /// A queue on the way was more than half full.
+    /// Whether a queue on the way was more than half full.
     pub is_congested: bool,
 }
 

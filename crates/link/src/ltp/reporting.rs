@@ -58,7 +58,7 @@ pub(super) struct Reporting {
     gaps_told: u32,
     /// The upper bound of the last primary report. RFC 5326 6.11: the first must begin at zero.
     primary_upper: u64,
-    /// A report told of a gap: the path loses segments.
+    /// Whether a report told of a gap: the path loses segments.
     has_lost: bool,
     /// When a gap is to be reported unasked.
     gap_at: Option<Instant>,

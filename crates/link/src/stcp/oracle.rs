@@ -44,7 +44,7 @@ pub(super) struct Reading {
     pub(super) bundles: Vec<Vec<u8>>,
     /// Octets of the one that is not, where one has begun.
     pub(super) rest: Option<Vec<u8>>,
-    /// The stream breaks a rule.
+    /// Whether the stream breaks a rule.
     pub(super) is_broken: bool,
     /// Whether the stream ends within the head of a bundle.
     is_cut: bool,

@@ -24,7 +24,7 @@ struct Current {
     length: u64,
     /// Whether the node has been told of the bundle.
     is_begun: bool,
-    /// The node does not want it: the octets that still come are skipped.
+    /// Whether the node does not want it: the octets that still come are skipped.
     is_refused: bool,
 }
 

@@ -11,7 +11,7 @@ pub(super) struct Timers {
     sent: Instant,
     /// Octets of a bundle came or went last.
     moved: Instant,
-    /// A keep-alive waits for its turn.
+    /// Whether a keep-alive waits for its turn.
     keepalive_due: bool,
 }
 

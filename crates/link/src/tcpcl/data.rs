@@ -9,7 +9,7 @@ use super::{v3, v4};
 #[derive(Debug, Default)]
 pub struct DataReader {
     stage: Stage,
-    /// The data that come next begin a transfer.
+    /// Whether the data that come next begin a transfer.
     begins: bool,
 }
 
@@ -71,7 +71,7 @@ pub(super) trait Framing: Default {
 #[derive(Debug, Default)]
 struct Heads<F> {
     framing: F,
-    /// The contact header is over.
+    /// Whether the contact header is over.
     is_greeted: bool,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Timers {
     arrived: Instant,
     /// The negotiated interval; `None` before negotiation and when keepalives are disabled.
     keepalive: Option<Duration>,
-    /// A KEEPALIVE waits for its turn.
+    /// Whether a KEEPALIVE waits for its turn.
     keepalive_due: bool,
 }
 

@@ -106,7 +106,7 @@ pub(super) struct World {
     wire: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
     count: u64,
     dice: Dice,
-    /// A node has said that it has a block from elsewhere.
+    /// Whether a node has said that it has a block from elsewhere.
     has_some_already: bool,
     has_crashed: bool,
 }

@@ -64,7 +64,7 @@ struct Current {
     received: u64,
     /// Octets that have come.
     arrived: u64,
-    /// The node has been told of the bundle.
+    /// Whether the node has been told of the bundle.
     begun: bool,
 }
 

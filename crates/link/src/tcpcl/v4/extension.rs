@@ -48,7 +48,7 @@ pub(super) enum ExtensionFault {
 pub(super) struct TransferExtensions {
     /// Octets of the whole transfer (RFC 9174 5.2.5.1).
     pub(super) length: Option<u64>,
-    /// The transfer may turn out wrong: no part of it is to be kept.
+    /// Whether the transfer may turn out wrong: no part of it is to be kept.
     pub(super) unverified: bool,
     /// The first fault found; the transfer is to be refused.
     pub(super) fault: Option<ExtensionFault>,
