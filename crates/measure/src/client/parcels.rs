@@ -29,7 +29,7 @@ pub struct Parcels {
     packed: Option<(Vec<u8>, usize)>,
     /// When the first row came that waits.
     since: Option<Instant>,
-    /// No more rows will come.
+    /// Whether no more rows will come.
     is_last: bool,
     retry: Retry,
     trouble: Option<String>,

@@ -66,7 +66,7 @@ struct Series {
     spans: Spans,
     /// The gaps that the database knows.
     told: Missing,
-    /// The database has other numbers.
+    /// Whether the database has other numbers.
     is_new: bool,
 }
 

@@ -32,11 +32,11 @@ pub struct OpenDatabase {
     kept: Vec<Kept>,
     /// Memory that those take.
     kept_octets: usize,
-    /// The transaction holds something beside rows.
+    /// Whether the transaction holds something beside rows.
     is_begun: bool,
     /// The time at which the database was last asked.
     used: Instant,
-    /// Something was committed since all was written back.
+    /// Whether something was committed since all was written back.
     is_behind: bool,
 }
 
@@ -125,7 +125,7 @@ struct Standing {
     session: SessionKey,
     /// The whole parcel that it is, if it is one.
     parcel: Option<Parcel>,
-    /// The account knows whether the parcel came before.
+    /// Whether the account knows whether the parcel came before.
     is_judged: bool,
     /// Streams of it that the database does not take, which the account knows.
     unstored: BTreeSet<StreamKey>,
@@ -139,7 +139,7 @@ pub struct Client {
     pub indices: BTreeMap<u8, StreamKey>,
     /// The name of its run, to which the numbers of its rows belong.
     pub run: RunName,
-    /// Nothing of it can be stored.
+    /// Whether nothing of it can be stored.
     pub is_refused: bool,
     /// Whether the client has ended, and goes with the next commit.
     pub ended: bool,

@@ -102,7 +102,7 @@ pub struct Decoder {
     scanned: usize,
     header_octets: usize,
     header: Option<Header>,
-    /// No more octets will come.
+    /// Whether no more octets will come.
     has_ended: bool,
     /// Packets of a wrong length since then.
     salvages: u32,
