@@ -75,7 +75,7 @@ struct Prepared {
     asked: SendRequest,
     primary: PrimaryBlock,
     priority: Priority,
-    /// The bundle says that its report-to endpoint reads aggregated reports.
+    /// Whether the bundle says that its report-to endpoint reads aggregated reports.
     announces: bool,
     template: HeaderTemplate,
 }

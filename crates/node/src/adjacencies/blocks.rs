@@ -34,7 +34,7 @@ struct Block {
     /// The ones that are durable here, or known.
     taken: usize,
     has_ended: bool,
-    /// The layer was told to send it again, while the rest of another of its bundles is awaited: until that is given up.
+    /// Whether the layer was told to send it again, while the rest of another of its bundles is awaited: until that is given up.
     is_refused: bool,
 }
 

@@ -80,7 +80,7 @@ pub(crate) struct Adjacencies {
     /// Octets of datagrams that came before others and wait for them.
     early_octets: u64,
     has_tunnels: bool,
-    /// Records that came while it was closed are to be looked at.
+    /// Whether records that came while it was closed are to be looked at.
     tunnel_opened: bool,
     tunnels_begun: u64,
     /// The traffic of sessions that are over.

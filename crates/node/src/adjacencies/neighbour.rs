@@ -60,7 +60,7 @@ pub(crate) struct Neighbour {
     /// Bundles that the peer keeps for another node, which has not taken them; the window is not charged for these.
     kept: BTreeMap<TransferId, Outgoing>,
     pub(crate) next_transfer: u64,
-    /// A bundle waits for the socket to take octets.
+    /// Whether a bundle waits for the socket to take octets.
     waits_for_socket: bool,
     /// Octets of bundles given to this session, read for it or sent and not acknowledged.
     pub(crate) in_flight_octets: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Neighbour {
     /// The time from a bundle's header to its refusal.
     pub(crate) refusal_takes: Option<Duration>,
     pub(crate) ending: bool,
-    /// Nothing can leave now: no transfer begins.
+    /// Whether nothing can leave now: no transfer begins.
     pub(crate) is_shut: bool,
     pub(crate) flush_pending: bool,
     pub(crate) timeout: Option<Instant>,

@@ -65,7 +65,7 @@ pub struct SendRequest {
     pub flags: u64,
     /// The order in which it leaves nodes; what the flags say where there is none.
     pub priority: Option<Priority>,
-    /// Aggregated reports are welcome (docs/aggregated-reports.md).
+    /// Whether aggregated reports are welcome (docs/aggregated-reports.md).
     pub aggregated_reports: bool,
     /// Octets of payload that follow.
     pub payload_octets: u64,

@@ -21,7 +21,7 @@ pub(crate) struct Connection {
     pub(crate) part: Part,
     /// Its timer, as it was set.
     pub(crate) timeout: Option<Instant>,
-    /// The driver is to ask for octets.
+    /// Whether the driver is to ask for octets.
     pub(crate) flush_pending: bool,
 }
 

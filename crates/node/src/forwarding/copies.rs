@@ -47,7 +47,7 @@ pub(super) struct Spread {
     sessions: Vec<Carrier>,
     /// Payload octets that nodes have already, from the first.
     acknowledged: BTreeMap<NodeId, u64>,
-    /// Its destination's node has it: it is deleted once no session has it.
+    /// Whether its destination's node has it: it is deleted once no session has it.
     is_over: bool,
 }
 
@@ -126,7 +126,7 @@ impl Copies {
 struct Carrier {
     session: SessionId,
     peer: NodeId,
-    /// The node has brought a copy of it meanwhile: it needs none, whatever becomes of this one.
+    /// Whether the node has brought a copy of it meanwhile: it needs none, whatever becomes of this one.
     has_it: bool,
 }
 

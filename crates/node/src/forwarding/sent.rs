@@ -18,7 +18,7 @@ use dhow_bundle::storage::BundleKey;
 pub(crate) struct Sent {
     groups: BTreeMap<(EndpointIndex, LinkId), BTreeSet<BundleKey>>,
     count: usize,
-    /// Some link keeps what has left.
+    /// Whether some link keeps what has left.
     is_kept: bool,
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct NewEntry {
     pub(crate) version: Version,
     /// Bundle processing control flags of that version.
     pub(crate) flags: u64,
-    /// Its report-to endpoint reads aggregated reports.
+    /// Whether its report-to endpoint reads aggregated reports.
     pub(crate) reads_aggregated_reports: bool,
     /// The order in which it leaves this node.
     pub(crate) priority: Priority,

@@ -17,7 +17,7 @@ pub struct Air {
     pub lost: u64,
     /// Datagrams of a thousand that come twice.
     pub doubled: u64,
-    /// Datagrams come in any order.
+    /// Whether datagrams come in any order.
     pub shuffled: bool,
     /// Datagrams that have left.
     pub sent: u64,

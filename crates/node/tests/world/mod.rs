@@ -61,9 +61,9 @@ pub struct Machine {
     pub found: Vec<LinkAddress>,
     /// Reads that the disk has not answered.
     reads: Vec<(Ticket, Extents)>,
-    /// The disk finishes no sync.
+    /// Whether the disk finishes no sync.
     pub stalled: bool,
-    /// The machine's sockets take nothing.
+    /// Whether the machine's sockets take nothing.
     pub stuffed: bool,
 }
 
@@ -84,7 +84,7 @@ struct Pipe {
 struct Connection {
     ends: [(usize, StreamId); 2],
     pipes: [Pipe; 2],
-    /// Nothing gets through, and nobody is told.
+    /// Whether nothing gets through, and nobody is told.
     frozen: bool,
 }
 
@@ -106,7 +106,7 @@ pub struct World {
     /// Disks answer reads late, in any order and not always, move what they hold and refuse; every node is
     /// checked after every event.
     pub hostile: bool,
-    /// The knowledge that drivers have of paths is wrong now and then.
+    /// Whether the knowledge that drivers have of paths is wrong now and then.
     pub misled: bool,
     /// The number of times that a hostile disk refuses a write, per thousand syncs.
     pub refusals: u64,

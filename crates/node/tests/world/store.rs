@@ -34,7 +34,7 @@ pub struct Store {
     pub rotten: Vec<BundleKey>,
     /// Commits beyond this many bundles are refused.
     pub capacity: Option<usize>,
-    /// Every append and commit is refused.
+    /// Whether every append and commit is refused.
     pub refusing: bool,
     /// Bundles refused until they are abandoned.
     refused: BTreeSet<BundleKey>,
