@@ -40,7 +40,7 @@ pub struct Scenario {
     pub name: String,
     /// The seed from which all entropy is drawn, unless the run says otherwise.
     pub seed: u64,
-    /// A run with another seed is one of another network: the file is to be read again with that seed.
+    /// Whether a run with another seed is one of another network: the file is to be read again with that seed.
     pub every_seed: bool,
     /// The part of sessions and stores that a simulation has.
     pub fidelity: Fidelity,
@@ -490,7 +490,7 @@ pub struct Faults {
     pub stall_for: Duration,
     /// Mean time between two moments at which a link's connections are reset.
     pub reset_every: Option<Duration>,
-    /// Disks say that they have flushed and have not.
+    /// Whether disks say that they have flushed and have not.
     pub lying_disks: bool,
     /// Mean time between two octets that rot on one disk.
     pub rot_every: Option<Duration>,
@@ -524,9 +524,9 @@ pub struct Pause {
 pub struct Stop {
     /// After so long.
     pub at: Duration,
-    /// Stop as soon as every bundle of the traffic has been delivered.
+    /// Whether the run stops as soon as every bundle of the traffic has been delivered.
     pub when_delivered: bool,
-    /// Stop as soon as all programs have ended.
+    /// Whether the run stops as soon as all programs have ended.
     pub when_ended: bool,
     /// Whether it is no fault when a node refuses a payload.
     pub may_refuse: bool,
