@@ -83,9 +83,9 @@ pub(crate) struct Unanswered {
     pub(crate) answered: Instant,
     /// The number of the octets.
     pub(crate) octets: u64,
-    /// Some of them were lost.
+    /// Whether some of them were lost.
     pub(crate) is_lost: bool,
-    /// Others were ready to leave as soon as the line was free: it was the line or the window that held them back, not the application.
+    /// Whether others were ready to leave as soon as the line was free: the line or the window held them back, not the application.
     pub(crate) is_pressed: bool,
 }
 

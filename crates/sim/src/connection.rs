@@ -124,19 +124,19 @@ pub struct Direction {
     pub under_way: u64,
     /// The time until which the line is busy with the octets that were written last.
     pub busy: Instant,
-    /// There is, or may be, more to write.
+    /// Whether there is, or may be, more to write.
     pub wants: bool,
-    /// A `Writable` is on its way.
+    /// Whether a `Writable` is on its way.
     pub unsynced: bool,
-    /// The end is behind all that was written.
+    /// Whether the end is behind all that was written.
     pub finished: bool,
-    /// Its node closed it in order.
+    /// Whether its node closed it in order.
     pub closed: bool,
-    /// The reader is told of the end as soon as it has read all.
+    /// Whether the reader is told of the end as soon as it has read all.
     pub ending: bool,
-    /// Octets came to an end that is gone and were not answered.
+    /// Whether octets came to an end that is gone and were not answered.
     pub unanswered: bool,
-    /// A `Doubted` is on its way.
+    /// Whether a `Doubted` is on its way.
     pub doubted: bool,
     /// When its node last had nothing more to write.
     pub quiet: Instant,
@@ -155,7 +155,7 @@ pub(crate) struct Carriage {
     pub(crate) sent: Instant,
     /// The time by which they arrive later than after the delay.
     pub(crate) late: Duration,
-    /// Some of them leave more than once.
+    /// Whether some of them leave more than once.
     pub(crate) is_lost: bool,
 }
 
@@ -166,7 +166,7 @@ pub struct Connection {
     pub key: ConnectionKey,
     /// Position of its link.
     pub road: u32,
-    /// The link failed under it: nothing gets through any more.
+    /// Whether the link failed under it: nothing gets through any more.
     pub broken: bool,
     /// The end that dialled.
     pub dialling: End,
@@ -176,7 +176,7 @@ pub struct Connection {
     pub referee: Option<Box<Referee>>,
     /// The onlooker of a connection that carries bundles in one direction.
     pub onlooker: Option<Box<Onlooker>>,
-    /// The side that listens where the link is of TCPCL has dialled: of a connection in one direction either may.
+    /// Whether the side that listens where the link is of TCPCL has dialled: of a connection in one direction either may.
     pub is_back: bool,
     /// The connection as packets of a capture.
     pub conversation: Conversation,

@@ -58,7 +58,7 @@ pub struct Socket {
     /// When the channel is looked at next.
     armed: Option<Instant>,
     conversation: Option<Conversation>,
-    /// A `Sendable` is on its way.
+    /// Whether a `Sendable` is on its way.
     unsynced: bool,
     /// Bundles that have left and are kept, since the machine started.
     kept: BTreeSet<(BundleName, FragmentRange)>,

@@ -87,11 +87,11 @@ struct State {
     epochs: Vec<Vec<Replaced>>,
     /// Flushes that have begun, since the disk was made.
     flushes: u64,
-    /// Flushes make nothing durable.
+    /// Whether flushes make nothing durable.
     lies: bool,
-    /// Nothing can be written.
+    /// Whether nothing can be written.
     full: bool,
-    /// The next flush fails.
+    /// Whether the next flush fails.
     fails: bool,
     /// Places that were written before the last flush that made something durable and behind the one before it.
     latest: Vec<Range<u64>>,

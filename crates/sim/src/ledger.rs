@@ -121,7 +121,7 @@ pub struct Gone {
     pub lost: Vec<FragmentRange>,
     /// Octets of them that their sender need not keep.
     pub free: Vec<FragmentRange>,
-    /// There were such ones.
+    /// Whether there were such octets.
     pub was_free: bool,
 }
 

@@ -151,9 +151,9 @@ pub struct Running {
     pub flushing_octets: u64,
     /// The events that the node is told in this turn.
     pub inbox: VecDeque<Event>,
-    /// An application may have something to say.
+    /// Whether an application may have something to say.
     pub may_request: bool,
-    /// The store has something to do though nothing is asked of it.
+    /// Whether the store has something to do though nothing is asked of it.
     pub is_unsettled: bool,
     /// Reads that the disk has not answered, in order.
     pub reads: VecDeque<(Ticket, Extents)>,

@@ -51,7 +51,7 @@ struct Radio {
     held: Option<Hold>,
     /// Ends of connections that wait until it is not, in order.
     waiting: VecDeque<End>,
-    /// A `RadioFree` is on its way.
+    /// Whether a `RadioFree` is on its way.
     is_called: bool,
     /// The machines with which it has a contact.
     near: Vec<MachineIndex>,

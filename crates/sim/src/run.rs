@@ -31,7 +31,7 @@ pub struct Run {
     pub(crate) world: World,
     links: Vec<String>,
     traffic: Vec<(String, String)>,
-    /// Nothing more happens.
+    /// Whether nothing more happens.
     over: bool,
     control: Option<Control>,
 }

@@ -30,7 +30,7 @@ struct Arriving {
     early: BTreeMap<u64, Sparse>,
     /// Octets of its header, where parts of it are kept.
     division: u64,
-    /// Octets came since the last flush.
+    /// Whether octets came since the last flush.
     grew: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct SparseStore {
     /// Events that are true after the next flush, and events that are true now.
     waiting: Vec<StoreEvent>,
     ready: Vec<StoreEvent>,
-    /// Flushes make nothing durable.
+    /// Whether flushes make nothing durable.
     lies: bool,
 }
 

@@ -70,7 +70,7 @@ struct Held {
     state: State,
     /// The turn in which it is deleted, where that is settled.
     until: Option<u64>,
-    /// Somebody reads its octets where they were.
+    /// Whether somebody reads its octets where they were.
     is_read: bool,
 }
 

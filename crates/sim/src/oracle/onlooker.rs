@@ -31,7 +31,7 @@ struct Stream {
     octets: Vec<u8>,
     parcel: Option<Arc<Parcel>>,
     is_nonsense: bool,
-    /// Nothing that follows can be read.
+    /// Whether nothing that follows can be read.
     is_broken: bool,
 }
 

@@ -42,7 +42,7 @@ pub struct Precedence {
     waiting: BTreeMap<MachineIndex, BTreeMap<BundleName, Waiting>>,
     /// Bundles of which something has left a machine.
     left: BTreeSet<(MachineIndex, BundleName)>,
-    /// Bundles differ in priority.
+    /// Whether bundles differ in priority.
     is_watched: bool,
 }
 

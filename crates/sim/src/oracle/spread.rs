@@ -32,7 +32,7 @@ pub struct Spreads {
     holders: Named<BTreeSet<MachineIndex>>,
     /// Nodes that have acknowledged a whole bundle to another, which still has it.
     given: Named<BTreeSet<u32>, (BundleName, MachineIndex)>,
-    /// Nothing has crashed, and no connection has ended.
+    /// Whether nothing has crashed, and no connection has ended.
     is_calm: bool,
 }
 

@@ -42,7 +42,7 @@ struct Transfer {
     /// Others, by their offset.
     early: BTreeMap<u64, Vec<u8>>,
     parcel: Option<Arc<Parcel>>,
-    /// All of it has passed.
+    /// Whether all of it has passed.
     is_whole: bool,
     last: Instant,
 }

@@ -34,7 +34,7 @@ pub struct Passage {
     current: Option<(u64, u8)>,
     octets: Vec<u8>,
     parcel: Option<Arc<Parcel>>,
-    /// The octets of the transfer under way were found to be no bundle.
+    /// Whether the octets of the transfer under way were found to be no bundle.
     is_nonsense: bool,
     under_way: BTreeMap<u64, Arc<Parcel>>,
 }
