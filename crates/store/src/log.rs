@@ -74,7 +74,7 @@ pub(crate) struct Log {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) layout: Layout,
     pub(crate) segments: Segments,
-    /// Payloads have checksums: they are to outlive the process.
+    /// Whether payloads have checksums: they are to outlive the process.
     is_checked: bool,
     head: Option<Head>,
     last_generation: u64,

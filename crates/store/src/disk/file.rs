@@ -75,7 +75,7 @@ pub struct FileDisk {
     path: PathBuf,
     /// The way past the page cache, where it is taken.
     direct: Option<Direct>,
-    /// The file system turned out not to have that way.
+    /// Whether the file system turned out not to have that way.
     is_indirect: AtomicBool,
     history: History,
     _lock: File,

@@ -38,7 +38,7 @@ pub(super) struct Load {
     /// The number of the read: a void one may be read once more before its end.
     number: u64,
     pub(super) span: Span,
-    /// Something is written there meanwhile: the octets read may be older.
+    /// Whether something is written there meanwhile: the octets read may be older.
     pub(super) void: bool,
 }
 
