@@ -74,9 +74,9 @@ enum Gate {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Others {
     gate: Gate,
-    /// The one with which it is to end has ended.
+    /// Whether the program with which it is to end has ended.
     is_over: bool,
-    /// A time begins with its first packet.
+    /// Whether a time begins with its first packet.
     is_timed: bool,
 }
 
