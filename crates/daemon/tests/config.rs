@@ -245,7 +245,7 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}[admin]\ntcp = \"127.0.0.1:1\"\n"),
-            "node.toml:4: administration over TCP needs a 'token'\nhint: without 'tcp' the admin socket still works, for whoever may open it",
+            "node.toml:4: administration over TCP needs a 'token'\nhint: without 'tcp' the admin socket still works, for those who may open it",
         ),
         (
             "version = 2\n".to_owned() + NODE,

@@ -457,7 +457,7 @@ fn read_admin(document: &Document<'_>) -> Result<Option<AdminSettings>, FileErro
                 admin.line_of("tcp"),
                 "administration over TCP needs a 'token'",
             )
-            .with_hint("without 'tcp' the admin socket still works, for whoever may open it")),
+            .with_hint("without 'tcp' the admin socket still works, for those who may open it")),
         (Some(tcp), Some(token)) => Ok(Some(AdminSettings {
             tcp: tcp.to_owned(),
             token: token.to_owned(),

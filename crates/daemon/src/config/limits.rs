@@ -25,7 +25,7 @@ pub(super) const HELD: Key = key(
     Kind::Size,
     Absent::Means("no limit but the quota"),
     "\"1GiB\"",
-    "Octets that bundles of a neighbour may have in the store together. What is above is refused for lack of resources until some of them have left: others have the rest of the quota.",
+    "Octets that bundles of a neighbour may have in the store together. Bundles beyond it are refused for lack of resources until some have left: other neighbours have the rest of the quota.",
 );
 
 pub(super) const HELD_BUNDLES: Key = key(
@@ -41,7 +41,7 @@ pub(super) const SOURCE_HELD: Key = key(
     Kind::Size,
     Absent::Means("no limit but the quota"),
     "\"100MiB\"",
-    "Octets that bundles of one source endpoint that neighbours bring may have in the store together; what is above is refused for lack of resources.",
+    "Octets that bundles of one source endpoint that neighbours bring may have in the store together; bundles beyond it are refused for lack of resources.",
 );
 
 pub(super) const SOURCE_HELD_BUNDLES: Key = key(

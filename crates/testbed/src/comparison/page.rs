@@ -54,7 +54,7 @@ fn add(page: &mut Page, it: &Comparison) {
     for line in it.remarks() {
         page.warning(&escaped(&line));
     }
-    page.subheading("What is not the same, or not known");
+    page.subheading("Differences, and values that are not known");
     match it.differs.is_empty() {
         true => page.paragraph("Scenario, settings, version and machine are the same."),
         false => {
