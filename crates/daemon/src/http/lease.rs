@@ -130,8 +130,15 @@ impl Drop for Place {
 }
 
 impl Place {
+    /// Frees the place before the last word is said, so that its reader finds it free.
+    fn end<T>(self, tell: oneshot::Sender<T>, word: T) {
+        drop(self);
+        // The reader may have left.
+        let _ = tell.send(word);
+    }
+
     fn serve(
-        &self,
+        self,
         node: &Address,
         endpoint: &EndpointId,
         wait: Duration,
@@ -143,12 +150,12 @@ impl Place {
             .and_then(|client| client.receiver(&Registration::new(endpoint.clone())));
         match receiver {
             Ok(receiver) => self.deliver(receiver, endpoint, Instant::now() + wait, tell),
-            Err(error) => drop(tell.send(Err(error))),
+            Err(error) => self.end(tell, Err(error)),
         }
     }
 
     fn deliver(
-        &self,
+        self,
         mut receiver: Receiver,
         endpoint: &EndpointId,
         end: Instant,
@@ -158,10 +165,10 @@ impl Place {
             let left = end.saturating_duration_since(Instant::now());
             match receiver.next_delivery(Some(left.min(LOOK))) {
                 Ok(Some(delivery)) => break self.hand_over(delivery, endpoint, tell),
-                Ok(None) if left.is_zero() => return drop(tell.send(Ok(None))),
+                Ok(None) if left.is_zero() => return self.end(tell, Ok(None)),
                 Ok(None) if tell.is_closed() => return,
                 Ok(None) => {}
-                Err(error) => return drop(tell.send(Err(error))),
+                Err(error) => return self.end(tell, Err(error)),
             }
         };
         let judgement = verdicts.and_then(|it| it.recv_timeout(LEASE).ok());
@@ -176,7 +183,7 @@ impl Place {
         };
         let done = done.and_then(|()| receiver.finish());
         if let Some(answer) = answer {
-            let _ = answer.send(done);
+            self.end(answer, done);
         }
     }
 
