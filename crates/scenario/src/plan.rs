@@ -33,11 +33,24 @@ pub enum Extent {
     Full,
 }
 
+/// The backends of a lab that a scenario is for, where nobody asks for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backends {
+    /// Network namespaces, in real time.
+    Netns,
+    /// Virtual time.
+    Sim,
+    /// Network namespaces first, then virtual time.
+    Both,
+}
+
 /// All runs of a scenario.
 #[derive(Clone, Debug)]
 pub struct Plan {
     path: PathBuf,
     text: String,
+    /// The backends of the runs, where nobody asks for another.
+    pub backends: Backends,
     /// The runs, in the order in which they are run.
     pub runs: Vec<PlannedRun>,
     /// Programs that variants need, by the variants' names.
@@ -289,6 +302,11 @@ impl Plan {
         Ok(Self {
             path: path.to_path_buf(),
             text: text.to_owned(),
+            backends: match entries.text("backend") {
+                Some("sim") => Backends::Sim,
+                Some("both") => Backends::Both,
+                _ => Backends::Netns,
+            },
             runs,
             needs: needs(&document),
             left_out: Vec::new(),

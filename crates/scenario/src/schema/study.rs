@@ -125,7 +125,7 @@ pub(super) const VARIANT: Section = Section {
 pub(super) const RUNS: Section = Section {
     name: "runs",
     occurs: Occurs::Once,
-    meaning: "Number of repeats of each combination, and their order.",
+    meaning: "Number of repeats of each combination, their order, and the backend that they are for.",
     groups: &[&[
         with_default(
             "repeats",
@@ -138,6 +138,12 @@ pub(super) const RUNS: Section = Section {
             Kind::Choice(&["random", "given"]),
             "\"random\"",
             "\"random\": an order drawn from the seed, so that changes of the machine over time affect all combinations alike; \"given\": that of the file.",
+        ),
+        with_default(
+            "backend",
+            Kind::Choice(&["netns", "sim", "both"]),
+            "\"netns\"",
+            "The backend of dhow lab run where its --backend is not given: network namespaces in real time, virtual time, or one after the other.",
         ),
     ]],
 };

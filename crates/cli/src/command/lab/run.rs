@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use dhow_scenario::plan::{Plan, PlannedRun};
+use dhow_scenario::plan::{Backends, Plan, PlannedRun};
 use dhow_testbed::results::{Backend, Point, Results, Run as Ran, Status};
 use dhow_testbed::run::{self, Measured, Order, Packets, Processors, Profiling, timestamp};
 use rustix::process::geteuid;
@@ -47,8 +47,8 @@ pub struct Run {
     /// The scenario, or a directory of which every *.toml is one
     #[arg(value_name = "FILE|DIR")]
     scenario: PathBuf,
-    /// Backend that it runs on; twice for both, side by side in the report
-    #[arg(long = "backend", value_enum, default_values = ["netns"])]
+    /// Backend that it runs on; twice for both, side by side in the report [default: what the scenario says, else netns]
+    #[arg(long = "backend", value_enum)]
     backends: Vec<Place>,
     #[command(flatten)]
     settings: Settings,
@@ -99,6 +99,16 @@ impl Place {
     }
 }
 
+/// A scenario that is to run.
+struct Planned {
+    path: PathBuf,
+    /// The directory of its results.
+    place: PathBuf,
+    plan: Plan,
+    places: Vec<Place>,
+    commands: Option<Commands>,
+}
+
 impl Run {
     /// The runs of a scenario in network namespaces.
     pub fn of(
@@ -125,40 +135,46 @@ impl Run {
 
     /// Runs all runs of the study.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        self.refuse_what_no_backend_has()?;
         let mut settings = self.settings.clone();
         settings.settings.extend(
             self.repeats
                 .map(|repeats| format!("runs.repeats={repeats}")),
         );
         let out = self.out.clone().unwrap_or_else(|| self.default_out());
-        if self.backends.contains(&Place::Netns)
+        // All files are read before anything runs.
+        let mut plans = Vec::new();
+        for path in self.files()? {
+            let plan = match Study::plan(&path, &settings) {
+                Err(_) if interrupt::is_requested() => return Ok(Ending::Interrupted),
+                planned => planned?,
+            };
+            plans.push((path, self.places(&plan), plan));
+        }
+        let has = |place: Place| plans.iter().any(|(_, places, _)| places.contains(&place));
+        self.refuse_what_no_backend_has(&has)?;
+        if has(Place::Netns)
             && let Some(ending) = rootless::move_inside(&[&self.scenario, &out])?
         {
             return Ok(ending);
         }
         let several = self.scenario.is_dir();
-        // All files are read before anything runs.
-        let mut planned: Vec<(PathBuf, PathBuf, Plan, Option<Commands>)> = Vec::new();
-        for path in self.files()? {
-            let mut plan = match Study::plan(&path, &settings) {
-                Err(_) if interrupt::is_requested() => return Ok(Ending::Interrupted),
-                planned => planned?,
-            };
-            if several && !self.backends.contains(&Place::Netns) && Study::has_programs(&plan)? {
+        let mut planned: Vec<Planned> = Vec::new();
+        for (path, places, mut plan) in plans {
+            if several && !places.contains(&Place::Netns) && Study::has_programs(&plan)? {
                 let path = path.display();
                 output::note(&format!("{path} is left out: virtual time has no programs"));
                 continue;
             }
             Study::check_report(&path, &plan)?;
             Study::tell_notes(&plan)?;
-            if self.backends.contains(&Place::Netns) {
+            if places.contains(&Place::Netns) {
                 Study::leave_out(&path, &mut plan)?;
+                Study::tell_time(&path, &plan)?;
             }
-            if self.backends.contains(&Place::Sim) {
+            if places.contains(&Place::Sim) {
                 Study::check_simulated(&plan, memory::limit())?;
             }
-            let commands = match self.backends.contains(&Place::Netns) {
+            let commands = match places.contains(&Place::Netns) {
                 true => Some(Study::check(&plan, self.packets(), self.profiling())?),
                 false => None,
             };
@@ -173,7 +189,13 @@ impl Run {
             if interrupt::is_requested() {
                 return Ok(Ending::Interrupted);
             }
-            planned.push((path, place, plan, commands));
+            planned.push(Planned {
+                path,
+                place,
+                plan,
+                places,
+                commands,
+            });
         }
         if planned.is_empty() {
             let place = self.scenario.display();
@@ -189,17 +211,19 @@ impl Run {
             "`dhow lab inspect` lists what is left, and `dhow lab down ID` removes it".to_owned()
         });
         let (mut failed, mut shown, mut report) = (0_u64, Vec::new(), None);
-        let places = planned.iter().map(|(_, place, ..)| place.as_path());
+        let places = planned.iter().map(|it| it.place.as_path());
         let place = processors_place(&out, places);
         let mut processors = Processors::new(&place, this_program()?, check, BUILD);
-        for (path, place, plan, commands) in planned {
-            let study = Study::new(&path, plan, &settings, commands, self.results(&place)?);
-            failed += self.run_study(&study, &mut processors, page.as_ref(), common)?;
+        for it in planned {
+            let results = self.results(&it.place)?;
+            let study = Study::new(&it.path, it.plan, &settings, it.commands, results);
+            let page = page.as_ref();
+            failed += self.run_study(&study, &it.places, &mut processors, page, common)?;
             // Of nothing there is no report.
             if interrupt::is_requested() && !study.has_run()? {
                 break;
             }
-            let (path, of_it) = of_one(&place)?;
+            let (path, of_it) = of_one(&it.place)?;
             output::talk(&format!("the report is {}", path.display()));
             report = Some(path);
             if several {
@@ -226,19 +250,30 @@ impl Run {
         Ok(ending)
     }
 
-    /// Runs one study; how many of its runs failed comes back.
+    /// The backends of a plan: those asked for, else those that the scenario is for.
+    fn places(&self, plan: &Plan) -> Vec<Place> {
+        match (self.backends.is_empty(), plan.backends) {
+            (false, _) => self.backends.clone(),
+            (true, Backends::Netns) => vec![Place::Netns],
+            (true, Backends::Sim) => vec![Place::Sim],
+            (true, Backends::Both) => vec![Place::Netns, Place::Sim],
+        }
+    }
+
+    /// Runs one study; the number of its runs that failed comes back.
     fn run_study(
         &self,
         study: &Study,
+        places: &[Place],
         processors: &mut Processors,
         page: Option<&Page>,
         common: &Common,
     ) -> Result<u64, Failure> {
-        let backends: Vec<Backend> = self.backends.iter().map(|it| it.backend()).collect();
+        let backends: Vec<Backend> = places.iter().map(|it| it.backend()).collect();
         study.write_manifest(&backends, &self.own_programs())?;
         study.copy_paper()?;
         let mut failed = 0;
-        for place in &self.backends {
+        for place in places {
             failed += self.run_in(*place, study, processors, page, common)?;
         }
         Ok(failed)
@@ -370,12 +405,12 @@ impl Run {
     }
 
     /// Virtual time has no stores, packets and processors that could be looked at; runs in namespaces would take each other's processors.
-    fn refuse_what_no_backend_has(&self) -> Result<(), Failure> {
-        if self.jobs.is_some() && !self.backends.contains(&Place::Sim) {
+    fn refuse_what_no_backend_has(&self, has: &dyn Fn(Place) -> bool) -> Result<(), Failure> {
+        if self.jobs.is_some() && !has(Place::Sim) {
             let what = "--jobs is of no use in namespaces: their runs would slow each other down";
             return Err(Failure::usage(what).with_hint("--backend sim has it"));
         }
-        if self.page.is_some() && self.backends.contains(&Place::Netns) && !geteuid().is_root() {
+        if self.page.is_some() && has(Place::Netns) && !geteuid().is_root() {
             let what = "--page needs root where runs are on sockets: the network of a user's lab is one of its own, which no browser reaches";
             return Err(Failure::usage(what).with_hint("sudo dhow lab …, or --backend sim"));
         }
@@ -386,7 +421,7 @@ impl Run {
         ];
         let asked = asked.iter().find(|(_, is_asked)| *is_asked);
         match asked {
-            Some((option, _)) if !self.backends.contains(&Place::Netns) => {
+            Some((option, _)) if !has(Place::Netns) => {
                 let what = format!("{option} is of no use in virtual time");
                 Err(Failure::usage(what).with_hint("--backend netns has it"))
             }

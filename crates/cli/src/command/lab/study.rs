@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use dhow_daemon::config::FileError;
@@ -26,9 +27,13 @@ use crate::digest::Sha256;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
+use crate::quantity;
 
 /// The keys of a manifest that tell of its beginning: results that are gone on with keep them.
 const BEGINNING: [&str; 5] = ["version", "commit", "command", "started", "machine"];
+
+/// Runs on sockets that take this together, or longer, are worth a word before they begin.
+const LONG: Duration = Duration::from_secs(3_600);
 
 /// Octets that a scenario file may have.
 const FILE_OCTETS_MAX: u64 = 64 << 20;
@@ -148,6 +153,26 @@ impl Study {
         if let Some(run) = plan.runs.first() {
             let scenario = plan.scenario(run).map_err(|error| wrong(&error))?;
             scenario.notes.iter().for_each(|text| output::note(text));
+        }
+        Ok(())
+    }
+
+    /// Tells how long the runs take in real time, where that is long.
+    pub fn tell_time(path: &Path, plan: &Plan) -> Result<(), Failure> {
+        let Some(run) = plan.runs.first() else {
+            return Ok(());
+        };
+        let each = plan.scenario(run).map_err(|error| wrong(&error))?.stop.at;
+        let runs = u32::try_from(plan.runs.len()).unwrap_or(u32::MAX);
+        if each.saturating_mul(runs) >= LONG {
+            let (path, each) = (path.display(), quantity::elapsed(each));
+            let runs = match runs {
+                1 => "1 run on sockets takes".to_owned(),
+                _ => format!("{runs} runs on sockets take"),
+            };
+            output::note(&format!(
+                "{path}: {runs} up to {each} each in real time; --backend sim has virtual time"
+            ));
         }
         Ok(())
     }
