@@ -4,6 +4,8 @@
 use crate::held::bundles::{HeldTime, NewEntry, Received};
 use crate::held::removed::was_never_here;
 use alloc::format;
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
@@ -14,7 +16,7 @@ use crate::adjacencies::session_id::SessionId;
 use crate::config::Enabled;
 use crate::driver::Occurrence;
 use crate::held::FRESH;
-use crate::held::bundles::{Fragment, Identity, Removal};
+use crate::held::bundles::{Entry, Fragment, Identity, Removal};
 use crate::held::endpoints::EndpointIndex;
 use crate::held::removed::Recollection;
 use crate::held::retention::State;
@@ -32,6 +34,23 @@ enum Copy {
     /// The copy comes in, and the bundle that comes now does so beside it.
     Comes,
     Gone,
+}
+
+/// A copy of which nothing but the beginning has come is alone for so long.
+const FIRST_OCTETS: Duration = Duration::from_secs(1);
+
+/// A copy that will be whole in so long is waited for, while it is younger than [`ALONE`].
+const SOON: Duration = Duration::from_secs(5);
+
+/// The age of a copy from which on others may come in beside it, however little of it is missing.
+const ALONE: Duration = Duration::from_secs(10);
+
+/// The refusal of a bundle of which another copy is whole, and not durable or not deleted yet.
+fn with_the_disk() -> Refused {
+    Refused {
+        reason: RefuseReason::NoResources,
+        why: "another copy of the bundle is on its way to or from the disk".into(),
+    }
 }
 
 /// The fate of an incoming bundle.
@@ -78,14 +97,14 @@ impl Node {
                 ..identity
             };
             if let Some(key) = self.held.find(&identity) {
-                match self.meet_copy(now, key, (hops, counted()))? {
+                match self.meet_copy(now, key, (session, from), (hops, counted()))? {
                     Copy::Held => {
                         self.forwarding.copy_known(&self.adjacencies, key, session);
                         self.tell_redundant(now, Some(key), header);
                         self.duplicate(id);
                         return Ok(Admission::Known);
                     }
-                    Copy::Comes => rival = Some(key),
+                    Copy::Comes => rival = self.held.find(&identity),
                     Copy::Gone => {}
                 }
             }
@@ -229,6 +248,7 @@ impl Node {
         &mut self,
         now: Now,
         key: BundleKey,
+        from: (SessionId, EndpointIndex),
         (hops, counted): (Option<u8>, Option<u8>),
     ) -> Result<Copy, Refused> {
         let state = self.held.state(key);
@@ -244,19 +264,9 @@ impl Node {
         let is_taken = removal != Removal::Deleted && was_never_here(counted, entry.hops());
         match state {
             State::Arriving if planted(Mutant::CopyTakenWhileArriving) => Ok(Copy::Held),
-            State::Arriving if self.comes_once(key) => match self.held.rivals(key).len() + 1 {
-                RIVALS.. => Err(Refused {
-                    reason: RefuseReason::NoResources,
-                    why: format!("{RIVALS} other copies of the bundle are coming in"),
-                }),
-                _ => Ok(Copy::Comes),
-            },
-            State::Arriving if self.interrupt(now, key) => Ok(Copy::Gone),
+            State::Arriving => self.meet_arriving(now, key, from),
             State::Deleting if is_taken => Ok(Copy::Held),
-            State::Arriving | State::Kept | State::Deleting => Err(Refused {
-                reason: RefuseReason::NoResources,
-                why: "another copy of the bundle is on its way to or from the disk".into(),
-            }),
+            State::Kept | State::Deleting => Err(with_the_disk()),
             State::InFlight
                 if remote
                     && self.forwarding.copies().router(key).is_none()
@@ -274,6 +284,67 @@ impl Node {
                     entry.set_hops(entry.hops().max(hops));
                 }
                 Ok(Copy::Held)
+            }
+        }
+    }
+
+    /// A bundle that is coming in begins to come once more.
+    ///
+    /// A neighbour that begins it again has given up its other transfer, or lost it. Neighbours that know nothing of each other do not take it
+    /// from each other: a copy that is nearly whole is waited for, for a while, and beside any other the new one comes in, until one is whole.
+    fn meet_arriving(
+        &mut self,
+        now: Now,
+        key: BundleKey,
+        (session, from): (SessionId, EndpointIndex),
+    ) -> Result<Copy, Refused> {
+        let mut copies = self.held.rivals(key);
+        copies.push(key);
+        if !copies.iter().all(|copy| self.comes_on(*copy)) {
+            return Err(with_the_disk());
+        }
+        let previous = |copy: &BundleKey| self.held.entry(*copy).and_then(Entry::previous);
+        let (again, others): (Vec<_>, Vec<_>) = copies
+            .into_iter()
+            .partition(|copy| previous(copy) == Some(from) && !self.comes_once(*copy));
+        let comes_again = self
+            .adjacencies
+            .neighbour(session)
+            .is_some_and(|it| it.session.acknowledges());
+        if comes_again && others.iter().any(|copy| self.is_soon_whole(now, *copy)) {
+            return Err(Refused {
+                reason: RefuseReason::Retransmit,
+                why: "another copy of the bundle is coming in and will soon be whole".into(),
+            });
+        }
+        if others.len() >= RIVALS {
+            return Err(Refused {
+                reason: RefuseReason::NoResources,
+                why: format!("{RIVALS} other copies of the bundle are coming in"),
+            });
+        }
+        for copy in again {
+            self.interrupt(now, copy);
+        }
+        match others.is_empty() {
+            true => Ok(Copy::Gone),
+            false => Ok(Copy::Comes),
+        }
+    }
+
+    /// Whether a copy that began a short time ago will be whole in a short time, as fast as it has come so far.
+    fn is_soon_whole(&self, now: Now, key: BundleKey) -> bool {
+        let (Some(entry), Some(arrival)) = (self.held.entry(key), self.held.arrivals().get(key))
+        else {
+            return false;
+        };
+        let age = now.monotonic.since(entry.received());
+        let left = u128::from(entry.octets().saturating_sub(arrival.appended));
+        match arrival.appended {
+            0 => age < FIRST_OCTETS,
+            appended => {
+                let until_whole = age.as_nanos().saturating_mul(left) / u128::from(appended);
+                age < ALONE && until_whole <= SOON.as_nanos()
             }
         }
     }

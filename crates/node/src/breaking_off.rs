@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 
+use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::session_id::SessionId;
 use crate::driver::Occurrence;
 use crate::held::arrivals::Origin;
@@ -74,15 +75,25 @@ impl Node {
         }
     }
 
-    /// Whether a bundle that is coming in would not come again if it were given up.
-    pub(crate) fn comes_once(&self, key: BundleKey) -> bool {
+    /// The neighbour from which more octets of a bundle come.
+    fn bringer(&self, key: BundleKey) -> Option<&Neighbour> {
         let origin = self.held.arrivals().get(key).map(|arrival| arrival.origin);
         let Some(Origin::Neighbour { session, transfer }) = origin else {
-            return false;
+            return None;
         };
         let neighbour = self.adjacencies.neighbour(session);
-        neighbour
-            .is_some_and(|it| !it.session.acknowledges() && it.receptions.contains_key(&transfer))
+        neighbour.filter(|it| it.receptions.contains_key(&transfer))
+    }
+
+    /// Whether more octets of a bundle come from a neighbour.
+    pub(crate) fn comes_on(&self, key: BundleKey) -> bool {
+        self.bringer(key).is_some()
+    }
+
+    /// Whether a bundle that is coming in would not come again if it were given up.
+    pub(crate) fn comes_once(&self, key: BundleKey) -> bool {
+        self.bringer(key)
+            .is_some_and(|it| !it.session.acknowledges())
     }
 
     /// Give up a reception that is not complete for another copy of the bundle, since its session may have died

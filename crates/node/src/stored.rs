@@ -133,6 +133,7 @@ impl Node {
             return;
         };
         self.outbox.occurred(Occurrence::StoreRefused { refusal });
+        self.held.end_rivalry(key);
         self.end_reactive(now, key, None);
         let why = match refusal {
             StoreRefusal::Full => {
