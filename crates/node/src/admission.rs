@@ -386,6 +386,12 @@ impl Node {
                 "this link takes bundles of its peer alone",
             ));
         }
+        let (octets, most) = (header.total_octets(), neighbour.policy.transfer_mru);
+        if octets > most {
+            return Err(Refused::not_acceptable(format!(
+                "a bundle of {octets} octets is larger than transfer_mru of this link, {most}"
+            )));
+        }
         let sources = &neighbour.accept_sources;
         if !neighbour.policy.accept_sources.is_empty()
             && !sources.iter().any(|pattern| pattern.matches(source))

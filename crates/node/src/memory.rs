@@ -75,7 +75,9 @@ impl Node {
             .saturating_add(self.rates.memory_octets())
             .saturating_add(usize::try_from(self.adjacencies.early_octets()).unwrap_or(usize::MAX))
             .saturating_add(sessions.saturating_mul(SESSION_OCTETS));
-        let portions = self.held.bundles().octets() / PORTION_OCTETS;
+        // Octets that are announced and have not come are in no table.
+        let octets = self.held.bundles().octets();
+        let portions = octets.saturating_sub(self.held.unreserved_octets()) / PORTION_OCTETS;
         length(tables).saturating_add(portions.saturating_mul(PORTION_MEMORY_OCTETS))
     }
 }

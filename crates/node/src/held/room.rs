@@ -135,6 +135,11 @@ impl Held {
         held.saturating_sub(self.unreserved_octets)
     }
 
+    /// Octets of bundles that come in for which no room is reserved yet.
+    pub(crate) const fn unreserved_octets(&self) -> u64 {
+        self.unreserved_octets
+    }
+
     /// Stored bundles, and those that come in: what the quota of bundles is for. Parts that are kept of a bundle which comes in
     /// are one bundle with it.
     pub(crate) fn taken_bundles(&self) -> u64 {
