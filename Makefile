@@ -3,6 +3,9 @@
 
 CARGO ?= cargo
 PYTHON ?= python3
+# What a program can be built without (docs/installation.md): tests have all but OpenTelemetry, packages have all.
+TESTED = --features dhow/postgres,dhow/top
+PACKAGED = --features otlp,postgres,top
 export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: help demo test lint bench profile interop packages wheel book test-full kill custody million crashes mutants instructions case labs clean
@@ -12,25 +15,25 @@ help:            ## this list
 
 demo:            ## real files cross a link that is mostly down, through a node that is killed (under a minute after the build)
 	@labs/setup demo
-	$(CARGO) build --profile demo --locked -p dhow --no-default-features
+	$(CARGO) build --profile demo --locked -p dhow
 	@$(PYTHON) -m labs.demo $(ARGS)
 
 test: lint       ## all that must hold: formatting, clippy, the rooms, unit and whole-program tests
-	$(CARGO) test --workspace --exclude dhow-sim --locked
+	$(CARGO) test --workspace --exclude dhow-sim --locked $(TESTED)
 	$(CARGO) test --profile mutants --locked -p dhow-sim --features mutants
-	$(CARGO) build --locked -p dhow
+	$(CARGO) build --locked -p dhow $(TESTED)
 	@$(PYTHON) -m tests.run $(ARGS)
 
 test-full: test  ## also what takes a machine of its own: the packages on a bare Debian that systemd boots, the book made of docs/, Prometheus, OpenTelemetry (root; some minutes more)
 	@labs/setup package
 	@labs/setup book
-	$(CARGO) build --locked -p dhow --features otlp
+	$(CARGO) build --locked -p dhow $(PACKAGED)
 	@$(PYTHON) -m tests.run package book book_made monitoring telemetry $(ARGS)
 
 lint:            ## formatting, clippy (of the planted mistakes too), no_std, the table of allowed dependencies
 	@labs/setup test
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked $(TESTED) -- -D warnings
 	$(CARGO) clippy -p dhow-sim --features mutants --test mutants --test traces --locked -- -D warnings
 	@$(PYTHON) -m tests.run house
 
@@ -51,12 +54,12 @@ interop:         ## builds the peers (about 20 minutes the first time) and print
 
 packages:        ## Debian packages of the program and of its symbols, in target/packages
 	@labs/setup package
-	$(CARGO) build --profile symbols --locked -p dhow --features otlp
+	$(CARGO) build --profile symbols --locked -p dhow $(PACKAGED)
 	@$(PYTHON) -m packaging.deb $(ARGS)
 
 wheel:           ## a Python wheel of the program and the package dhow, in target/packages (maturin from pip)
 	@labs/setup package
-	$(CARGO) build --profile symbols --locked -p dhow --features otlp
+	$(CARGO) build --profile symbols --locked -p dhow $(PACKAGED)
 	@$(PYTHON) -m packaging.wheel $(ARGS)
 
 book:            ## docs/ as a book of HTML with every command and key, in target/book/html (mdBook from the cargo registry, some minutes the first time)

@@ -88,7 +88,7 @@ def words_of(binary: Path, *words: str) -> tuple[str, list[str]]:
     said = subprocess.run([binary, *words, "--help"], check=True, capture_output=True, text=True, timeout=60).stdout
     below = re.search(r"^Commands:\n((?: .*\n|\n(?= ))+)", said, re.MULTILINE)
     named = re.findall(r"^  (\S+)  ", below[1], re.MULTILINE) if below else []
-    # What `help` says stands on the pages of the others.
+    # The output of `help` stands on the pages of the others.
     return said, [word for word in named if word != "help"]
 
 

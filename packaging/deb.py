@@ -19,7 +19,7 @@ OURS = ROOT / "packaging" / "debian"
 # Programs that make packages.
 NEEDED = ("dpkg", "dpkg-deb", "objcopy", "readelf", "strip")
 
-# Where each shell looks for completions of other packages.
+# The directory in which each shell looks for completions of other packages.
 COMPLETIONS = {
     "bash": "usr/share/bash-completion/completions/dhow",
     "zsh": "usr/share/zsh/vendor-completions/_dhow",
@@ -56,7 +56,7 @@ Description: symbols of dhow, for debuggers and profilers
 
 
 def octets_of(command: list[str]) -> bytes:
-    """What a command prints; its failure ends this program."""
+    """The output of a command; its failure ends this program."""
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
 
@@ -90,7 +90,7 @@ def lay_out(tree: Path, binary: Path) -> None:
 
 
 def symbols_path(binary: Path) -> str:
-    """Where debuggers look for the symbols of a binary: by its build ID."""
+    """The directory in which debuggers look for the symbols of a binary: by its build ID."""
     notes = octets_of(["readelf", "--notes", str(binary)]).decode()
     identity = re.search(r"Build ID: ([0-9a-f]+)", notes)
     if identity is None:

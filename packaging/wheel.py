@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What is said to maturin in cargo's place when it has the program built: that it is.
+# The program that stands in cargo's place for maturin: the binary is built already.
 BUILT = '''#!{python}
 import json, os, subprocess, sys
 if not {{"rustc", "build"}} & set(sys.argv[1:3]):
@@ -27,7 +27,7 @@ print(json.dumps({{"reason": "build-finished", "success": True}}))
 
 
 def artifact(cargo: str, binary: Path) -> str:
-    """What cargo says of a binary that it has built (`--message-format json`)."""
+    """The messages of cargo about a binary that it has built (`--message-format json`)."""
     command = [cargo, "metadata", "--format-version", "1", "--no-deps", "--locked"]
     told = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     package = next(it for it in json.loads(told)["packages"] if it["name"] == "dhow")

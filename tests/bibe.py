@@ -18,7 +18,7 @@ SIZES = [0, 1, 5_000, 70_000, 3_000_000]
 CUSTODY = '[custody]\nretry = "2s"\n'
 TUNNEL = 'custody = true\nsignal_delay = "200ms"\n'
 
-# What pyD3TN reads of a bundle, or writes: an encapsulating one from ipn:1.0 to ipn:3.0, of record type 64443 or 7.
+# The program by which pyD3TN reads or writes a bundle: an encapsulating one from ipn:1.0 to ipn:3.0, of record type 64443 or 7.
 READ = """
 import hashlib, json, sys
 from pyd3tn.bundle7 import Bundle

@@ -33,7 +33,7 @@ PATIENCE_S = 300
 # A path is read in ten minutes: about 150 words a minute with its commands.
 MOST_WORDS = 1_500
 
-# What differs from one run to the next: times and their units, sizes, numbers.
+# Values that differ from one run to the next: times and their units, sizes, numbers.
 QUANTITY = re.compile(r"[+-]?\d[\d.,:]*(?: ?(?:ns|µs|us|ms|s|min|h|d|B|kB|MB|GB|KiB|MiB|GiB|[kMG]?bit)(?:/s)?\b)?")
 
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -129,7 +129,7 @@ class Runs(unittest.TestCase):
     """The paths, as a reader copies them into a shell."""
 
     def environment(self, directory: Path) -> dict[str, str]:
-        """What a reader's shell has: the program, and the package of Python."""
+        """The environment of a reader's shell: the program, and the package of Python."""
         return os.environ | {
             "PATH": f"{dhow('debug').parent}:{(python_with_pandas() or Path(sys.executable)).parent}:{os.environ['PATH']}", "DHOW": str(ROOT), "PYTHONPATH": str(ROOT / "python"),
             "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(directory), "XDG_RUNTIME_DIR": str(directory), "COLUMNS": "100", "NO_COLOR": "1",

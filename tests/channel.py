@@ -19,7 +19,7 @@ from labs.rig.network import namespaces_possible
 OCTETS = 300_000
 PATIENCE_S = 60.0
 
-# What runs in a namespace: one connection, all octets of it, their digest on standard output.
+# The program in a namespace: one connection, all octets of it, their digest on standard output.
 RECEIVE = """
 import hashlib, socket, sys
 with socket.create_server((sys.argv[1], 0)) as listener:

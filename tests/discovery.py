@@ -18,7 +18,7 @@ from tests.workplace import Exchange
 
 GROUP, PORT = "224.0.0.142", 4551
 
-# What IBR-DTN 1.0.1 and dtn7-rs 0.21 said (ibrdtn-ipnd1-epidemic, ibrdtn-dtn2-beacon and dtn7rs-discovery-tcpclv4).
+# Beacons of IBR-DTN 1.0.1 and dtn7-rs 0.21 (ibrdtn-ipnd1-epidemic, ibrdtn-dtn2-beacon and dtn7rs-discovery-tcpclv4).
 CAPTURED = {
     "ipnd-0x02": ("dtn://disc-b/", "020b00000c64746e3a2f2f646973632d620105746370636c0a706f72743d343535363b02"),
     "dtn2": ("dtn://disc-c/", "010a00180000000011cc000c64746e3a2f2f646973632d63"),
@@ -120,7 +120,7 @@ class Hosts(Exchange):
         return Node(self.crew, dhow("debug"), self.directory / f"node{at + 1}", settings, self.bridge.hosts[at])
 
     def until(self, what: str, done: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
-        """Waits for something."""
+        """Waits until something holds."""
         begun = time.monotonic()
         while not done():
             self.assertLess(time.monotonic() - begun, patience_s, f"waiting: {what}")

@@ -70,7 +70,7 @@ class Line(Workplace):
 
 
 class Routers(Line):
-    """The example at each of them."""
+    """The example at each node."""
 
     def test_routers_find_the_way_and_one_that_is_killed_loses_nothing(self) -> None:
         self.start()

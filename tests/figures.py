@@ -62,7 +62,7 @@ class Clock:
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        """That passes at once."""
+        """Lets the time pass at once."""
         self.now += seconds
 
 
@@ -76,14 +76,14 @@ class Bursting:
         self.questions = 0
 
     def metrics(self) -> dict[str, float]:
-        """How many are there by now."""
+        """The count of bundles that are there by now."""
         self.questions += 1
         done = min(self.clock.now / self.takes_s, 1.0)
         count = self.bundles * (done / 1.9 if done < 0.95 else 0.5 + (done - 0.95) * 10)
         return {arrival.RECEIVED: count, arrival.AGE: max(self.clock.now - self.takes_s, 0.0)}
 
     def last_words(self) -> str:
-        """Nothing."""
+        """No last words."""
         return ""
 
 

@@ -96,7 +96,7 @@ class Gardener:
         path.write_bytes(self.dice.randbytes(self.dice.randint(smallest, largest)))
 
     def act(self) -> None:
-        """One change."""
+        """Makes one change."""
         action = self.dice.choices(list(ACTIONS), weights=list(ACTIONS.values()))[0]
         path = self.some_file()
         if path is None or action == "write":
@@ -243,7 +243,7 @@ class Folders(Workplace):
         self.assertEqual(sent.returncode, 0, sent.stderr)
 
     def until(self, what: Callable[[], bool]) -> None:
-        """Waits until it is so."""
+        """Waits until something holds."""
         end = time.monotonic() + PATIENCE_S
         while not what():
             self.assertLess(time.monotonic(), end)

@@ -57,7 +57,7 @@ class FullDisk(Workplace):
         return self.fail("the disk was never full")
 
     def follow(self, what: Callable[[int], bool]) -> int:
-        """The bound once it is so."""
+        """The bound once something holds."""
         end = time.monotonic() + FOLLOWED_S
         while not what(bound := self.store()["effective_quota_octets"]):
             self.assertLess(time.monotonic(), end, f"{bound} octets")

@@ -17,7 +17,7 @@ from tests.workplace import Workplace
 XFER_SEGMENT, XFER_ACK, XFER_REFUSE, KEEPALIVE, SESS_TERM, MSG_REJECT, SESS_INIT = 1, 2, 3, 4, 5, 6, 7
 END, START = 1, 2
 
-# Where hostile peers come from, so that they are told apart by address.
+# The address of hostile peers, so that they are told apart.
 ELSEWHERE = "127.0.0.66"
 
 # Connections that are opened at once.
@@ -26,7 +26,7 @@ CONNECTIONS = 10_000
 # Resident memory that a node may gain under attack, octets: queues of 32 MiB in and out, receive buffers, and sessions.
 GAIN_OCTETS = 160 << 20
 
-# What a well-behaved node sends beside each attack.
+# The bundles of a well-behaved node beside each attack.
 BUNDLES, OCTETS = 200, 50_000
 
 # Seconds for which a peer pushes against a stalled disk.

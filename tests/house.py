@@ -23,7 +23,7 @@ MACHINES = ["dhow-bundle", "dhow-link", "dhow-node", "dhow-channel"]
 DRIVERS_ONLY = {"tokio", "rustls", "tokio-rustls", "axum", "hyper", "rustix", "mio", "nix", "socket2"}
 DRIVERS = {"dhow-daemon", "dhow-client", "dhow-store", "dhow-measure", "dhow-testbed", "dhow", "dhow-stream", "dhow-yardstick"}
 
-# Where Rust lies that is ours.
+# The Rust sources of this repository.
 SOURCES = ["crates/*/src/**/*.rs", "labs/*/src/**/*.rs"]
 
 # Production lines of a file: about 400 is the aim; past this it can wait no longer to be split along a noun.
@@ -160,6 +160,19 @@ class House(unittest.TestCase):
             if "tests" not in (path.parent.name, path.stem) and production_lines(path) > MAX_PRODUCTION_LINES
         }
         self.assertEqual(long, {}, "production lines")
+
+    def test_comments_begin_with_their_subject(self) -> None:
+        comment = re.compile(r"(?:^[ \t]*//[/!].*\n?)+", re.MULTILINE)
+        relative = re.compile(r"(?:^|[.:!?] )((?:What|Whatever|Who|Whoever|Whom|Whose|Where|How|Which) .*?(?:[.!?](?= |$)|$))")
+        found = [
+            f"{path.relative_to(ROOT)}: {sentence}"
+            for path in sorted(ROOT.glob("crates/**/*.rs"))
+            for block in comment.findall(path.read_text())
+            for paragraph in re.sub(r"^[ \t]*//[/!] ?", "", block, flags=re.MULTILINE).split("\n\n")
+            for sentence in relative.findall(" ".join(paragraph.split()))
+            if not sentence.endswith("?")
+        ]
+        self.assertEqual(found, [], "sentences of doc comments that begin with a relative clause")
 
     def test_nothing_is_left_undone(self) -> None:
         marks = re.compile(r"\b(todo!|unimplemented!|TODO|FIXME|XXX)")

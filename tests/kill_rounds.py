@@ -39,7 +39,7 @@ STALL_S = 30.0
 
 @dataclass
 class Result:
-    """What a round came to."""
+    """The result of a round."""
 
     seed: int
     victim: str
@@ -186,7 +186,7 @@ class Round:
 
     def _kill(self, victim: Node) -> None:
         if victim is self.receiver:
-            # What was received and is no longer stored was delivered, and its deletion is durable.
+            # Bundles that were received and are no longer stored were delivered, and their deletion is durable.
             metrics = victim.metrics()
             # (Bundles that are still coming in count as stored, so this may be less than none.)
             gone = metrics["dhow_bundles_received_total"] - metrics["dhow_bundles_stored"]

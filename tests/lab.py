@@ -211,7 +211,7 @@ class Lab(unittest.TestCase):
         self.addCleanup(self.lab, "down", "--all")
 
     def left(self) -> dict[str, Any]:
-        """What there is of this test's labs."""
+        """The namespaces and interfaces of this test's labs."""
         there = namespaces()
         foreign = others()
         ours = [name for name in (there & namespaces()) - self.before if name.split("-")[1] not in foreign]
@@ -270,7 +270,7 @@ class Lab(unittest.TestCase):
         return [json.loads(line) for line in self.lab("inspect", "--json").splitlines()]
 
     def received(self, lab: str, node: str) -> int:
-        """How many bundles a node has received."""
+        """The number of bundles that a node has received."""
         asked = ("exec", lab, node, "--", self.dhow, "status", "--json")
         return json.loads(self.lab(*asked))["counters"]["received"]
 
@@ -571,7 +571,7 @@ class Lab(unittest.TestCase):
         self.assertEqual((rows, names), ([(0, 0), (20, 20)], [("west",)]))
 
     def figures(self, out: str = "out") -> dict[tuple[str, str], float]:
-        """What programs told, by program and figure."""
+        """The figures of programs, by program and name."""
         return {(row["program"], row["name"]): float(row["value"]) for row in self.table("figures.csv", out)}
 
     def traffic(self, more: str) -> Path:
@@ -1025,7 +1025,7 @@ at = "4s"
                 self.assertEqual(lab.wait(PATIENCE_S), code)
                 for stream in (lab.stdout, lab.stderr):
                     self.assertIsNotNone(stream)
-                    # Whoever of the lab is left has these open.
+                    # Programs of the lab that are left have these open.
                     stream.read()
                     stream.close()
         self.assertEqual([run["status"] for run in self.table("runs.csv", "out0")], ["interrupted"])

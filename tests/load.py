@@ -60,7 +60,7 @@ class Load(unittest.TestCase):
         return done.returncode, done.stdout + done.stderr
 
     def run_lab(self, text: str, out: str) -> tuple[int, str]:
-        """Runs it."""
+        """Runs the lab."""
         return self.lab(text, "run", "study.toml", "--out", out)
 
     def table(self, out: str, name: str) -> list[dict[str, str]]:

@@ -18,7 +18,7 @@ import unittest
 from pathlib import Path
 
 from labs.interop.installation import NotInstalled, oml4py
-from labs.rig.binary import ROOT, dhow
+from labs.rig.binary import ROOT, dhow, has
 from labs.rig.crew import Crew, Program
 from labs.rig.node import Link, Node, Settings, free_port
 
@@ -136,7 +136,7 @@ class Measurement(unittest.TestCase):
         return Collecting(self.crew, self.directory / "collect.log", *options)
 
     def count(self, domain: str, query: str) -> list[tuple]:
-        """What a domain's file answers."""
+        """The answer of a domain's file."""
         with contextlib.closing(sqlite3.connect(self.directory / f"{domain}.sq3")) as database:
             return database.execute(query).fetchall()
 
@@ -246,6 +246,8 @@ class Measurement(unittest.TestCase):
             [(".py_late.count", "unit", "m"), (".", "purpose", "a\ttest")])
 
     def test_postgresql_has_the_same_rows_and_none_is_lost_while_it_is_away(self) -> None:
+        if not has("postgres", dhow("debug")):
+            self.skipTest("the program was built without the feature postgres")
         server = Server(self.directory)
         self.addCleanup(server.stop)
         collecting = self.collect("--db", server.url)

@@ -87,7 +87,7 @@ rate = "1Mbit"
         self.browser.evaluate(f"{row}.querySelector('button').focus()")
         self.browser.press("Enter")
         self.browser.until("document.getElementById('sure').open")
-        # What is asked first is the harmless answer.
+        # The first question offers the harmless answer.
         self.assertEqual(self.browser.evaluate("document.activeElement.value"), "no")
         self.browser.press("Escape")
         self.browser.until("!document.getElementById('sure').open")

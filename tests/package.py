@@ -110,7 +110,7 @@ class Package(unittest.TestCase):
         self.addCleanup(self.machine.close)
 
     def done(self, *command: str, user: str = "root") -> str:
-        """What a command inside prints, which must succeed."""
+        """The output of a command inside, which must succeed."""
         ran = self.machine.run_as(user, *command)
         self.assertEqual(ran.returncode, 0, f"{command}: {ran.stdout}{ran.stderr}")
         return ran.stdout
@@ -196,7 +196,7 @@ class Package(unittest.TestCase):
         self.assertEqual([path.read_text() for path in received], ["over the hills\n"])
 
     def purge(self) -> None:
-        """Nothing is left."""
+        """The package is purged: nothing is left."""
         self.done("dpkg", "--purge", "dhow")
         for path in ("etc/dhow", "var/lib/dhow", "usr/bin/dhow", "run/dhow"):
             self.assertFalse((self.machine.tree / path).exists(), path)

@@ -326,7 +326,7 @@ class Applications(Workplace):
             admin.link_up("no/such")
 
     def test_every_field_that_a_node_tells_is_known(self) -> None:
-        """What the command line shows as JSON, field by field."""
+        """The output of the command line as JSON, field by field."""
         admin = dhow.Admin(self.sender.socket)
         for path, objects in (("links", admin.links), ("sessions", admin.sessions), ("routes", admin.routes), ("neighbours", admin.neighbours)):
             deadline = time.monotonic() + PATIENCE_S
@@ -403,7 +403,7 @@ SUCCESS = wire.framed(wire.field(1, 1))
 
 
 class Hostile(unittest.TestCase):
-    """Whatever a server says or does not say, a call ends soon, with an exception of this package."""
+    """A server may say anything or nothing: a call ends soon, with an exception of this package."""
 
     def connect(self, octets: bytes, then: str = "silent") -> dhow.Node:
         """A node as the server plays it."""

@@ -18,12 +18,12 @@ from tests.workplace import Workplace
 
 PATIENCE_S = 60.0
 
-# What shows that paho-mqtt is there, of version 2 or newer.
+# The import that shows that paho-mqtt is there, of version 2 or newer.
 PAHO = "import paho.mqtt.enums"
 
 
 def until(condition: Callable[[], object], what: str) -> None:
-    """Waits for it."""
+    """Waits until a condition holds."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > deadline:
@@ -48,7 +48,7 @@ class Examples(Workplace):
             ["env", *environment, python, str(ROOT / "python" / "examples" / name), *rest], log=self.directory / "examples.log", typed=typed)
 
     def log(self) -> str:
-        """What examples said of errors."""
+        """The errors of examples."""
         return (self.directory / "examples.log").read_text()
 
     def test_examples_are_short(self) -> None:

@@ -1,4 +1,4 @@
-"""What of the Python package takes libraries or a while: types, results, the notebook, the wheel, applications over MQTT.
+"""The parts of the Python package that take libraries or a while: types, results, the notebook, the wheel, applications over MQTT.
 
 Libraries are installed into target/python the first time; without a registry all of this is skipped.
 """
@@ -90,7 +90,7 @@ class Apart(unittest.TestCase):
         self.place = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="dhow-python-")))
 
     def run_python(self, *words: str, **environment: str) -> str:
-        """What a Python program prints; the package is that of the sources."""
+        """The output of a Python program; the package is that of the sources."""
         done = subprocess.run(
             [str(self.python), *words], cwd=self.place, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
             env=os.environ | {"PYTHONPATH": str(ROOT / "python")} | environment)

@@ -17,7 +17,7 @@ PATIENCE_S = 120
 
 
 class Readme(unittest.TestCase):
-    """What a newcomer copies into a shell."""
+    """The commands that a newcomer copies into a shell."""
 
     def run_block(self, document: str, heading: str) -> tuple[Path, str]:
         """Runs the first block of commands below a heading; returns its directory and what was said."""

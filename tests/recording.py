@@ -50,7 +50,7 @@ class Recording(Workplace):
             capture_output=True, text=True, timeout=120, check=False)
 
     def same(self, file: Path, end: str) -> dict:
-        """What a replay says that does the same to the recording's end."""
+        """The output of a replay that does the same to the recording's end."""
         done = self.replay(file, "--json")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         told = json.loads(done.stdout)
@@ -181,7 +181,7 @@ class Recording(Workplace):
         self.wait_for_octets(ROOT.joinpath("LICENSE").stat().st_size * 5)
         self.receiver.kill()
         self.assertGreater(self.same(first, "cut")["events"], 3)
-        # What the store held at the start is in the recording of the next life.
+        # The store's content at the start is in the recording of the next life.
         second = self.record()
         self.recv(self.receiver, "ipn:2.42", 50)
         self.assertEqual(self.receiver.stop(), 0)

@@ -49,7 +49,7 @@ class Shares(Exchange):
         self.assertIn("full_for_ms", str(self.greedy.show("why", "ipn:2.42")))
         self.assertIn("limited_share", self.receiver.run("status", "--json").stdout)
         self.assertEqual(self.stored(), 4, "the share is kept")
-        # What leaves makes room: all of it arrives, once.
+        # Bundles that leave make room: all of them arrive, once.
         self.take(self.receiver, "ipn:2.42", *[40_000] * 5)
         self.take(self.receiver, "ipn:2.43", 40_000, 50_000)
 

@@ -128,7 +128,7 @@ class Simulation(unittest.TestCase):
 
     def test_seeds_on_all_cores_say_what_they_say_one_after_the_other(self) -> None:
         words = ["labs/mixed.toml", "--until", "10s", "--seeds", "12", "--json"]
-        # How long it took, and how much memory, is the machine's affair.
+        # Duration and memory of runs are the machine's affair.
         told = [
             [{**json.loads(line), "wall_s": 0, "peak_octets": 0} for line in self.run_to_end(*words, *more).stdout.splitlines()]
             for more in [["--jobs", "1"], ["--jobs", "4"], []]
@@ -269,7 +269,7 @@ class Simulation(unittest.TestCase):
         self.assertIn(f"interrupted: {whole:,} of 100,000 runs went to their end", said)
 
     def capture(self, *words: str, ltp: bool = False) -> tuple[Dissection, dict]:
-        """What a run leaves for the judge, and what it says of itself."""
+        """The files of a run for the judge, and its output."""
         if reason := reader_missing():
             self.skipTest(reason)
         file = self.directory / "links.pcapng"

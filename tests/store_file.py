@@ -48,11 +48,11 @@ class StoreFile(Exchange):
         self.assertEqual(self.file.stat().st_mode & 0o077, 0, "nobody else reads it")
         self.assertEqual(self.sender.run("store", "export", str(self.file)).returncode, 1, "it is not overwritten")
         self.sender.kill()
-        for expected in [(7, 0), (0, 7)]:
+        for expected in [(7, 0, exported["octets"]), (0, 7, 0)]:
             done = self.import_(self.file)
             self.assertEqual(done.returncode, 0, done.stderr)
             answer = json.loads(done.stdout)
-            self.assertEqual((answer["imported"], answer["known"]), expected)
+            self.assertEqual((answer["imported"], answer["known"], answer["octets"]), expected)
         self.assertEqual(self.check(self.config).returncode, 0)
         self.heir.start()
         after = {it["id"]: it for it in self.heir.show("bundles", "--each")}

@@ -50,7 +50,7 @@ class Stores(Workplace):
         return found
 
     def of(self, found: list[dict], wanted: list[dict]) -> list[dict]:
-        """What is found, as far as the list says it."""
+        """The bundles found, as far as the list names their fields."""
         return [{key: it[key] for key in like} for it, like in zip(sorted(found, key=lambda it: it["id"]), wanted, strict=True)]
 
     def store(self, node: Node, *words: str) -> dict:

@@ -6,14 +6,13 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import threading
 import time
 import unittest
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from labs.rig.binary import dhow
+from labs.rig.binary import dhow, has
 from labs.rig.node import Link, Node, Settings, free_port
 from tests.libraries import use
 from tests.workplace import Exchange
@@ -139,8 +138,7 @@ class Traced(Exchange):
 
     def setUp(self) -> None:
         use("telemetry", LIBRARIES)
-        features = json.loads(subprocess.run([dhow("debug"), "version", "--json"], capture_output=True, check=True, timeout=PATIENCE_S).stdout)["features"]
-        if "otlp" not in features:
+        if not has("otlp", dhow("debug")):
             self.skipTest("the program was built without the feature otlp")
         super().setUp()
 
@@ -178,7 +176,7 @@ class Traced(Exchange):
 
 
 class Life(Traced):
-    """What a collector is told of bundles."""
+    """The spans of bundles at a collector."""
 
     def assert_whole(self, spans: list[Span]) -> dict[str, list[Span]]:
         """One trace without gaps: every parent is there and began no later, and only the first span has none."""

@@ -13,6 +13,7 @@ import time
 import unittest
 
 from labs.interop.installation import NotInstalled, pyte
+from labs.rig.binary import dhow, has
 from labs.rig.node import free_port
 from labs.rig.node import Link
 from tests.workplace import Exchange
@@ -27,7 +28,7 @@ pyte.ByteStream(screen).feed(sys.stdin.buffer.read())
 print(json.dumps(screen.display))
 """
 
-# What restores a terminal: the first screen, and a visible cursor.
+# Sequences that restore a terminal: the first screen, and a visible cursor.
 RESTORED = (b"\x1b[?1049l", b"\x1b[?25h")
 
 
@@ -84,13 +85,13 @@ class Terminal:
         return termios.tcgetattr(self.slave)[:4] == self.before[:4] and all(it in self.octets for it in RESTORED)
 
     def hang_up(self) -> None:
-        """Closes it."""
+        """Closes the terminal."""
         os.close(self.master)
         os.close(self.slave)
         self.is_open = False
 
     def close(self) -> None:
-        """Ends what still runs."""
+        """Ends the program, and closes the terminal."""
         if self.program.poll() is None:
             self.program.kill()
             self.program.wait()
@@ -102,6 +103,8 @@ class Top(Exchange):
     """The sender's view; it has a link to the receiver and one to nobody."""
 
     def setUp(self) -> None:
+        if not has("top", dhow("debug")):
+            self.skipTest("the program was built without the feature top")
         super().setUp()
         try:
             self.python = str(pyte() / "python")
@@ -112,7 +115,7 @@ class Top(Exchange):
         self.start()
 
     def top(self, size: tuple[int, int], **environment: str) -> Terminal:
-        """Starts it."""
+        """Starts `dhow top`."""
         terminal = Terminal(self.python, self.sender.command("top", "--interval", "200ms"), size, **environment)
         self.addCleanup(terminal.close)
         return terminal

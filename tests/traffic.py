@@ -28,7 +28,7 @@ LISTINGS = ("iperf-all", "iperf-aggregated", "otg-all", "otg-aggregated")
 
 
 class Session:
-    """What a program wrote for a collector, as text: schemas and rows by the names of tables."""
+    """The output of a program for a collector, as text: schemas and rows by the names of tables."""
 
     def __init__(self, path: Path) -> None:
         head, _, body = path.read_text().partition("\n\n")
@@ -117,7 +117,7 @@ class Traffic(unittest.TestCase):
         return receiver, str(json.loads(str(receiver.line(PATIENCE_S)))["port"])
 
     def measured(self, name: str) -> tuple[Path, str]:
-        """Where a program's measurements go."""
+        """The destination of a program's measurements."""
         path = self.directory / f"{name}.oml"
         return path, f"file:{path}"
 

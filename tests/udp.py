@@ -232,7 +232,7 @@ class UdpPath(unittest.TestCase):
         self.assertEqual({json.loads(line)["octets"] for line in taken.stdout.splitlines()}, {octets})
 
     def state(self) -> str:
-        """Where the sender's link stands."""
+        """The state of the sender's link."""
         return self.sender.show("links")["links"][0]["state"]
 
     def test_bundles_wait_while_nothing_leads_to_the_peer(self) -> None:

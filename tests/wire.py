@@ -9,7 +9,7 @@ SIZES = [0, 1, 1_000, 70_000, 1 << 20, (1 << 20) + 1, 3_000_000]
 
 
 class Wire(Workplace):
-    """What goes over the wire is TCPCLv4 and BPv7 to others too."""
+    """Octets on the wire are TCPCLv4 and BPv7 to others too."""
 
     more = '[reports]\ngenerate = ["reception", "forward", "delivery", "deletion"]\n'
 

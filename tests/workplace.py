@@ -1,4 +1,4 @@
-"""What a whole-program test works with: a directory, a crew, nodes whose last words are shown when it fails."""
+"""The workplace of a whole-program test: a directory, a crew, nodes whose last words are shown when it fails."""
 
 import hashlib
 import json

@@ -35,7 +35,7 @@ class Router:
 
     def advertise(self):
         for peer in self.tables:
-            # What a neighbour leads to itself is of no use to it.
+            # Ways of a neighbour to itself are of no use to it.
             table = [[node, hops] for node, (hops, over) in self.hops().items() if over != peer]
             self.connection.say(TELL, peer, encode(table))
 

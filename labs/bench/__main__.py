@@ -1,4 +1,4 @@
-"""What Dhow moves, beside a yardstick and raw TCP in the same run: medians, target/bench/node.json and node.svg."""
+"""Octets and bundles that Dhow moves, beside a yardstick and raw TCP in the same run: medians, target/bench/node.json and node.svg."""
 
 import argparse
 import shutil

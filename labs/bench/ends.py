@@ -58,7 +58,7 @@ class End:
         return process_cpu_seconds(self.pid)
 
     def end(self) -> None:
-        """Ends it, in whatever state it is."""
+        """Ends the process, in whatever state it is."""
         if self.program.running():
             self.program.kill()
             self.crew.dismiss(self.program)

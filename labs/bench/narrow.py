@@ -36,7 +36,7 @@ def link() -> Iterator[Namespaces]:
 
 
 def bundles_of(size: int, scale: float) -> int:
-    """How many bundles of a size make a measurement."""
+    """The number of bundles of a size that make a measurement."""
     return max(10, int(OCTETS_PER_S * SECONDS * scale / size))
 
 

@@ -76,7 +76,7 @@ def cross(kind: Kind, bundles: int, sender: Node, receiver: Node) -> Sample:
 
 
 def of_application(case: str, kind: Kind, bundles: int, spent: Spent, node: Node, cpu_before_s: float) -> Sample:
-    """What an application's command and its node came to; the processor time is that of both."""
+    """The sample of an application's command and its node; the processor time is that of both."""
     cpu = spent.cpu_s + node.cpu_seconds() - cpu_before_s
     return Sample(replace(kind, case=case), bundles, spent.seconds, cpu, {"node": node.peak_memory_octets() / 1e6})
 

@@ -44,13 +44,13 @@ class PairOfPeers(ABC):
 
     @classmethod
     def sample(cls, size: int, bundles: int, seconds: float, cpu_s: float, nodes: list[Program]) -> Sample:
-        """What a measurement came to."""
+        """The sample of a measurement."""
         peaks = {str(number): process_memory(node.pid, "VmHWM") / 1e6 for number, node in enumerate(nodes)}
         return Sample(Kind(cls.case, size, "memory"), bundles, seconds, cpu_s, peaks)
 
     @staticmethod
     def end(workshop: Workshop, nodes: list[Program]) -> None:
-        """Ends both."""
+        """Ends both nodes."""
         for node in nodes:
             workshop.crew.dismiss(node)
 

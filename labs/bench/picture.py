@@ -51,7 +51,7 @@ class Bars:
 
 
 def series(rows: list[Row]) -> list[Series]:
-    """What the upper panel shows."""
+    """The rows of the upper panel."""
 
     def of(case: str, durability: str = "sync", delay: int = 0) -> list[Row]:
         found = [row for row in rows if row.kind == Kind(case, row.kind.size, durability, delay)]
@@ -73,7 +73,7 @@ def series(rows: list[Row]) -> list[Series]:
 
 
 def bars(rows: list[Row]) -> list[Bars]:
-    """What the lower panel shows: cases whose targets are shares."""
+    """The rows of the lower panel: cases whose targets are shares."""
     made = []
     for case, name, colour in (
         (node_to_node.CASE, "node to node, of the yardstick", SYNC),
@@ -124,7 +124,7 @@ class Panel:
         return [horizontal("grid", LEFT, WIDTH - RIGHT, self.y(value)), text(LEFT - 8, self.y(value) + 4, label, "end")]
 
     def names(self) -> list[str]:
-        """The sizes below it."""
+        """The sizes below the panel."""
         return [text(self.x(size), self.bottom + 18, size_name(size), "middle") for size in self.sizes]
 
 
@@ -146,7 +146,7 @@ class Picture:
     captions: list[str]  # two lines at most
 
     def write(self, path: Path) -> None:
-        """As SVG."""
+        """Writes the picture as SVG."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.svg(), encoding="utf-8")
 

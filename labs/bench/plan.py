@@ -1,4 +1,4 @@
-"""What is measured: the steps of one round, in their order; every round does them all, so that runs interleave."""
+"""The measurements: the steps of one round, in their order; every round does them all, so that runs interleave."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ PEER_SIZES = [1_000, 10_000, 100_000]
 
 FLUSH_DELAY_MS = 5
 
-# Where two threads, and flushes that wait for the end of the contact, are shown beside one thread that syncs.
+# Sizes at which two threads, and flushes that wait for the end of the contact, are shown beside one thread that syncs.
 VARIANT_SIZES = [1_000, 10_000, 100_000, 1_000_000]
 VARIANTS = [("sync", 2), ("contact", 1)]
 
-# Where version 6 of the Bundle Protocol over TCPCLv3 stands beside version 7 over TCPCLv4.
+# Sizes at which version 6 of the Bundle Protocol over TCPCLv3 stands beside version 7 over TCPCLv4.
 VERSION_6_SIZES = [1_000, 1_000_000]
 
 CASES = ["node-to-node", "delayed", "variants", "version-6", "relay", "narrow", "ping", "peers"]
@@ -57,7 +57,7 @@ class Step:
 
 @dataclass
 class Plan:
-    """What the command line asks for."""
+    """The request on the command line."""
 
     workshop: Workshop
     results: Results
@@ -67,7 +67,7 @@ class Plan:
     scale: float = 1.0  # times the number of bundles
 
     def count(self, size: int) -> int:
-        """How many bundles of a size."""
+        """The number of bundles of a size."""
         usual = SIZES.get(size, max(1, min(500_000, 800_000_000 // max(size, 1))))
         return max(2, int(usual * self.scale))
 

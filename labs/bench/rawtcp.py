@@ -13,7 +13,7 @@ def mbit_per_s(
     crew: Crew, address: str = "127.0.0.1", namespaces: tuple[str | None, str | None] = (None, None),
     seconds: int = SECONDS,
 ) -> float:
-    """What one stream moved from the first namespace to the second, as its receiver saw it."""
+    """The octets that one stream moved from the first namespace to the second, as its receiver saw them."""
     port = str(free_port())
     near, far = namespaces
     server = crew.start(

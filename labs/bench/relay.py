@@ -28,7 +28,7 @@ class Relay:
     sink: End
 
     def kill(self) -> None:
-        """Ends all three."""
+        """Ends the generator, the node and the sink."""
         for end in (self.generator, self.sink):
             end.end()
         self.node.kill()

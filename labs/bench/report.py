@@ -1,4 +1,4 @@
-"""What the bench prints and writes."""
+"""The output and the files of the bench."""
 
 import json
 from pathlib import Path
@@ -68,7 +68,7 @@ def ordered(rows: list[Row]) -> list[Row]:
 
 
 def comparisons(rows: list[Row]) -> list[tuple[str, bool]]:
-    """What small bundles reach of what large ones do, and whether the floor is met."""
+    """The rate of small bundles as a share of that of large ones, and whether the floor is met."""
     said = []
     for comparison in COMPARISONS:
         goodput = {

@@ -52,7 +52,7 @@ class Row:
 
     @property
     def target(self) -> Target | None:
-        """What it should reach."""
+        """The target of the row."""
         return target(self.kind)
 
     @property

@@ -21,7 +21,7 @@ def size_of(text: str) -> int:
 
 @dataclass(frozen=True, order=True)
 class Kind:
-    """What was measured: samples of one kind are runs of the same thing."""
+    """The kind of a measurement: samples of one kind are runs of the same thing."""
 
     case: str
     size: int  # payload octets of a bundle
@@ -40,7 +40,7 @@ class Kind:
 
 @dataclass
 class Sample:
-    """What one measurement came to."""
+    """The result of one measurement."""
 
     kind: Kind
     bundles: int

@@ -8,7 +8,7 @@ from labs.bench.sample import Kind
 
 
 class Unit(Enum):
-    """What a target is a share of."""
+    """The base of a target that is a share."""
 
     YARDSTICK = "of the yardstick"
     IPERF3 = "of iperf3"
@@ -20,7 +20,7 @@ class Unit(Enum):
 
 @dataclass(frozen=True)
 class Target:
-    """What a figure should reach."""
+    """The target of a figure."""
 
     unit: Unit
     floor: float
@@ -55,7 +55,7 @@ _VERSION_6 = Target(Unit.VERSION_7, 0.8)
 
 
 def target(kind: Kind) -> Target | None:
-    """What a kind of measurement should reach, where that was said."""
+    """The target of a kind of measurement, where it has one."""
     if kind.durability != "sync" or kind.threads > 1:
         return None
     if kind.version == 6:
@@ -85,7 +85,7 @@ class Comparison:
 
 SMALL, LARGE = 2_000, 50_000
 
-# What small bundles reach of what large ones do.
+# The rate of small bundles as a share of that of large ones.
 COMPARISONS = [
     Comparison("2 kB beside 50 kB, node to node, sync", node_to_node.CASE, 0, Target(Unit.YARDSTICK, 0.4, 0.55)),
     Comparison("2 kB beside 50 kB on 24 Mbit/s, sync", narrow.CASE, 0, Target(Unit.YARDSTICK, 0.95)),

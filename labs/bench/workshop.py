@@ -1,4 +1,4 @@
-"""What measurements need: programs, a directory that is theirs, nodes that end with them."""
+"""The needs of measurements: programs, a directory that is theirs, nodes that end with them."""
 
 import contextlib
 import os
@@ -20,10 +20,10 @@ COMMAND_S = 600.0
 
 
 class Stands(Protocol):
-    """What stands until it is let go."""
+    """A program or node that stands until it is ended."""
 
     def kill(self) -> None:
-        """Ends it."""
+        """Ends the program or node."""
 
 
 Standing = TypeVar("Standing", bound=Stands)
@@ -31,7 +31,7 @@ Standing = TypeVar("Standing", bound=Stands)
 
 @dataclass
 class Workshop:
-    """Where samples are made."""
+    """The place in which samples are made."""
 
     crew: Crew
     dhow: Path
@@ -57,7 +57,7 @@ class Workshop:
             each.kill()
 
     def close(self) -> None:
-        """Ends all that stands."""
+        """Ends all programs and nodes."""
         self._standing.clear()
         self._ends.close()
 

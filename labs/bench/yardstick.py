@@ -9,7 +9,7 @@ from labs.rig.node import NodeFailed
 
 CASE = "yardstick"
 
-# How long one measurement should last, and how fast it is taken to be: several times as fast as any node.
+# The duration of one measurement, about, and the rate that it is taken to have: several times that of any node.
 SECONDS = 1.0
 OCTETS_PER_S = 2.0e9
 FRAMES_PER_S = 8.0e6
@@ -19,7 +19,7 @@ LOG_MIB = 256
 
 
 def frames_of(size: int, scale: float) -> int:
-    """How many frames of a size make a measurement."""
+    """The number of frames of a size that make a measurement."""
     return max(8, int(scale * SECONDS / max(size / OCTETS_PER_S, 1 / FRAMES_PER_S)))
 
 

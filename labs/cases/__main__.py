@@ -52,7 +52,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
 
 
 def described(name: str) -> str:
-    """What a case shows, in a line."""
+    """The subject of a case, in a line."""
     module = importlib.import_module(f"labs.cases.{CASES[name]}")
     return (module.__doc__ or "").split("\n")[0]
 

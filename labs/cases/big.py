@@ -24,7 +24,7 @@ from labs.rig.terminal import say
 MEMORY_OCTETS = 64_000_000
 OCTETS, QUICK_OCTETS = 4 << 30, 256 << 20
 
-# What a machine with so little memory is told, beside what is default (docs/small-devices.md).
+# Settings of a machine with so little memory, beside the defaults (docs/small-devices.md).
 STORE = 'queue = "8MiB"\nsegment = "16MiB"'
 POLICY = 'window = "8MiB"'
 

@@ -1,4 +1,4 @@
-"""What every case has in common: its workplace, its figures, its verdict."""
+"""The parts that all cases have in common: workplace, figures, verdict."""
 
 import argparse
 import shutil
@@ -22,7 +22,7 @@ class Skipped(Exception):
 
 @dataclass
 class Outcome:
-    """What a case came to."""
+    """The result of a case."""
 
     requirement: str
     met: bool
@@ -34,7 +34,7 @@ class Outcome:
 
 @dataclass
 class Workplace:
-    """Where a case works: a directory and programs that are gone when it is."""
+    """The workplace of a case: a directory and programs that are gone when the case is."""
 
     directory: Path
     crew: Crew
@@ -87,7 +87,7 @@ def workplace(name: str, options: argparse.Namespace) -> Iterator[Workplace]:
 
 
 def pictures() -> Path:
-    """Where drawings go."""
+    """The directory for drawings."""
     directory = target_directory() / "cases"
     directory.mkdir(parents=True, exist_ok=True)
     return directory

@@ -55,7 +55,7 @@ SEGMENT_START = b"contact-start "
 
 @dataclass
 class Round:
-    """One cut and what came after it."""
+    """One cut and its result."""
 
     outage_s: float
     first_ms: float  # path back to first octets of the bundle
@@ -66,7 +66,7 @@ class Round:
 
 @dataclass
 class Scenario:
-    """What is cut, who has the bundle, and whether the session outlives the cut."""
+    """The kind of cut, the side that has the bundle, and whether the session outlives the cut."""
 
     cut: str
     sender: str
@@ -76,12 +76,12 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """Its three words."""
+        """The name of the round, in three words."""
         return f"{self.cut}, {self.sender}, {self.session}"
 
     @property
     def limit_ms(self) -> float:
-        """What the requirement allows."""
+        """The limit of the requirement."""
         return LIMIT_SILENT_MS if self.cut == "silent" else LIMIT_SEEN_MS
 
     @property
@@ -292,7 +292,7 @@ class Trial:
             time.sleep(0.05)
 
     def round(self, number: int, outage_s: float) -> Round:
-        """One cut."""
+        """Makes one cut."""
         self.switch.turn(up=False)
         time.sleep(0.3)
         self.send(number)
@@ -320,7 +320,7 @@ class Trial:
         return Round(outage_s, first[0], syn, attempts, first[1])
 
     def run(self, rounds: int, outage_s: tuple[float, float]) -> None:
-        """All rounds."""
+        """Makes all cuts."""
         self.start()
         for number in range(1, rounds + 1):
             self.dials.packets(0)

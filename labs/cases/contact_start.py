@@ -91,7 +91,7 @@ class Stage:
             except queue.Empty:
                 raise NodeFailed(f"no bundle left after the path came back\n{self.sender.last_words()}") from None
             stamp = float((line or "0 none").split()[0])
-            # What was sent into the dead path before it came back has not left anywhere.
+            # A bundle that was sent into the dead path before it came back has not left anywhere.
             if line is None or stamp >= back:
                 break
         wait_for(self.receiver, before + 1)

@@ -37,7 +37,7 @@ QUICK_SECONDS, QUICK_ROUNDS = 6, 1
 
 
 def raw_mbit_s(place: Workplace, path: Emulated, seconds: int) -> float:
-    """What one TCP stream moves in so many seconds, from its first octet on."""
+    """The octets that one TCP stream moves in so many seconds, from its first octet on."""
     yardstick = ["python3", "-m", "labs.rig.yardstick"]
     receiver = place.crew.start([*yardstick, "receive", f"{path.right.address}:0"], namespace=path.right.namespace)
     address = receiver.line(10)
@@ -64,7 +64,7 @@ def bundles_mbit_s(place: Workplace, sender: Node, receiver: Node, seconds: int)
 
 
 def congestion_control() -> str:
-    """How the kernel's TCP finds its rate."""
+    """The congestion control of the kernel's TCP."""
     return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
 
 

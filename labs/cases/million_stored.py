@@ -19,7 +19,7 @@ HELD, BUNDLES, ROUNDS = 1_000_000, 50_000, 7
 QUICK_HELD, QUICK_BUNDLES, QUICK_ROUNDS = 100_000, 10_000, 3
 HELD_OCTETS, BUNDLE_OCTETS = 100, 1_000
 
-# How much more a bundle may cost in the full node.
+# The share by which a bundle may cost more in the full node.
 MORE = 0.10
 
 

@@ -23,7 +23,7 @@ from labs.rig.cgroup import Group
 from labs.rig.crew import Crew
 from labs.rig.node import Link, Node, NodeFailed, Settings, free_port
 
-# What a machine with so little memory is told, beside what is default (docs/small-devices.md).
+# Settings of a machine with so little memory, beside the defaults (docs/small-devices.md).
 STORE = 'queue = "4MiB"\nsegment = "4MiB"\nquota_bundles = 50_000'
 POLICY = 'window = "4MiB"'
 
@@ -240,7 +240,7 @@ class YardstickPair(Pair):
 
     def rate(self, crew: Crew, size: int, seconds: float) -> float:
         frames, elapsed = self.FRAMES_FIRST, 0.0
-        # What fits into the first slices of processor time says nothing of the tenth: longer and longer.
+        # Frames that fit into the first slices of processor time say nothing of the tenth: longer and longer.
         for turn in range(8):
             elapsed = self.seconds(crew, size, frames, turn)
             if elapsed > seconds / 2:
@@ -249,7 +249,7 @@ class YardstickPair(Pair):
         return frames / elapsed
 
     def seconds(self, crew: Crew, size: int, frames: int, turn: int) -> float:
-        """How long so many frames take."""
+        """The time that so many frames take."""
         shared = ["--mode", "sync", "--log-mib", "16"]
         receiver = crew.start([
             *self.groups[1].enter(), str(yardstick()), "receive", *shared, "--queue-mib", "4",

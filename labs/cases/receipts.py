@@ -1,4 +1,4 @@
-"""What receipts cost: goodput without reports, with a plain report on each bundle, and with aggregated ones.
+"""The cost of receipts: goodput without reports, with a plain report on each bundle, and with aggregated ones.
 
 Two nodes over loopback, `sync`. Bundles wait while the link is closed; the clock runs from its opening until the
 receiver's application has them all and the sender's has heard so of each (`dhow send --wait`), in turns.

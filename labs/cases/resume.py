@@ -21,7 +21,7 @@ AWAY_S = 2.0
 # So long that the limited link drops nothing: what TCP itself sends again would be counted too.
 QUEUE_MS = 2_000
 
-# What may be lost at a cut: octets in sockets, in the queue of the link and at the disk, as seconds at the rate. It
+# The most that may be lost at a cut: octets in sockets, in the queue of the link and at the disk, as seconds at the rate. It
 # has left the sender, and nobody has said that it is durable.
 UNDER_WAY_S = 1.0
 

@@ -1,4 +1,4 @@
-"""What travels: files of this repository, cut into bundles at the source and joined again at the destination."""
+"""The cargo: files of this repository, cut into bundles at the source and joined again at the destination."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ class Parcel:
 
     @property
     def name(self) -> str:
-        """How the file is called in a table."""
+        """The name of the file in a table."""
         return str(self.path.relative_to(ROOT)) if self.path.is_relative_to(ROOT) else self.path.name
 
     def whole(self) -> bool:

@@ -14,7 +14,7 @@ class Contact:
     cut: float | None = None
 
     def seconds(self, until: float) -> float:
-        """How long it was open before `until`."""
+        """The time for which the contact was open before `until`."""
         return max(0.0, min(self.cut if self.cut is not None else until, until) - self.opened)
 
 
@@ -49,10 +49,10 @@ class Contacts:
         return f"contact {len(self.past)} opens"
 
     def note(self) -> str:
-        """What the link does now, for the progress bar."""
+        """The state of the link, for the progress bar."""
         left = max(0.0, self._next - time.monotonic())
         return f"link {'up' if self.up else 'down'}, {left:.1f} s"
 
     def open_seconds(self, until: float) -> float:
-        """How long the link was up before `until`, all contacts together."""
+        """The time for which the link was up before `until`, all contacts together."""
         return sum(contact.seconds(until) for contact in self.past)

@@ -1,4 +1,4 @@
-"""What became of the cargo: the table, the plain line, and whether anything was lost."""
+"""The fate of the cargo: the table, the plain line, and whether anything was lost."""
 
 from dataclasses import asdict, dataclass
 
@@ -68,7 +68,7 @@ def files_table(cargo: Cargo) -> str:
 
 
 def figures_table(outcome: Outcome) -> str:
-    """What the link and the nodes did."""
+    """The figures of the link and the nodes."""
     return table(
         ["figure", "value"],
         [

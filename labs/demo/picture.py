@@ -18,7 +18,7 @@ STYLE = (
 
 @dataclass
 class Picture:
-    """What is drawn; times in seconds from the start."""
+    """The data of the picture; times in seconds from the start."""
 
     arrivals: list[tuple[float, int]]  # time and octets that had arrived by then
     contacts: list[Contact]

@@ -1,1 +1,1 @@
-"""How many instructions a node's own code executes for one bundle, compared with a reviewed number."""
+"""The number of instructions that a node's own code executes for one bundle, compared with a reviewed number."""

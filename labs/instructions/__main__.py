@@ -20,7 +20,7 @@ ACCEPT = "python3 -m labs.instructions --accept"
 
 
 def verdict(measured: int, reviewed: int | None, allowance: float) -> str:
-    """What is to be said of one stage: `more` fails, `less` may be accepted."""
+    """The verdict on one stage: `more` fails, `less` may be accepted. `more` fails, `less` may be accepted."""
     if reviewed is None:
         return "new"
     if measured > reviewed * (1 + allowance):

@@ -33,7 +33,7 @@ def tool_missing() -> str | None:
 
 
 def made_with() -> str:
-    """What shifts the numbers beside the code: compiler, processor family, C library."""
+    """The causes that shift the numbers beside the code: compiler, processor family, C library."""
     rustc = subprocess.run(["rustc", "--version"], cwd=ROOT, capture_output=True, text=True, check=True)
     libc = " ".join(platform.libc_ver())
     return f"{' '.join(rustc.stdout.split()[:2])}, {platform.machine()}, {libc}"

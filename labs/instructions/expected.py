@@ -17,7 +17,7 @@ HEAD = """\
 
 @dataclass
 class Expected:
-    """What was reviewed."""
+    """The reviewed numbers."""
 
     made_with: str
     tolerance: float

@@ -41,7 +41,7 @@ class Cell:
 
     @property
     def mark(self) -> str:
-        """What stands in the table."""
+        """The mark in the table."""
         return TICK if self.reason is None else "✗"
 
 
@@ -111,7 +111,7 @@ class Matrix:
             self.fail(kind.name, [direction for direction, _ in kind.rows()], str(error))
 
     def judge(self, peer: Peer, capture: Capture) -> None:
-        """What tshark says of the frames that dhow sent to this peer."""
+        """The verdict of tshark on the frames that dhow sent to this peer."""
         verdict = capture.verdict(peer.own_frames)
         self.faults += len(verdict.faults)
         messages = "frames of LTP" if peer.spoken == "ltp" else "TCPCL messages"

@@ -1,4 +1,4 @@
-"""Where the peers come from: their registries, into target/interop, pinned to versions."""
+"""The origin of the peers: their registries, into target/interop, pinned to versions."""
 
 import os
 import subprocess

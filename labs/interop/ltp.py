@@ -97,7 +97,7 @@ class Ion(OverLtp):
         for name, lines in files.items():
             (self.directory / name).write_text("\n".join([*lines, ""]))
         for name in ("ionadmin", "ltpadmin", "bpadmin"):
-            # What it starts keeps what it writes to.
+            # Programs that it starts keep the log open.
             with (self.directory / "admin.log").open("ab") as log:
                 subprocess.run(self.inside(name, str(self.directory / name)), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                timeout=PATIENCE_S, check=False)
@@ -202,7 +202,7 @@ class Hdtn(OverLtp):
 
 
 class Hdtn6(Hdtn):
-    """The same with bundles of version 6."""
+    """The peer with bundles of version 6."""
 
     name = "HDTN over LTP, version 6"
     send_options = ("--version", "6")

@@ -1,4 +1,4 @@
-"""What every peer can do: start beside a dhow node, send a file to it, show what it received."""
+"""The abilities of every peer: start beside a dhow node, send a file to it, show received files."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from labs.rig.node import Link, Node, Settings, free_port
 # The service at which both sides receive.
 SERVICE = 42
 
-# What a bundle adds to its payload at least.
+# The octets that a bundle adds to its payload at least.
 HEADER_OCTETS = 60
 
 # Seconds that one bundle may take.
@@ -149,7 +149,7 @@ class OnPath(Peer):
                 raise Skipped(f"{cls.programs[0]} on the PATH is not that of {cls.says}")
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One of its programs, to its end."""
+        """Runs a program of the peer to its end."""
         return subprocess.run(list(words), capture_output=True, text=True, timeout=PATIENCE_S + 10, check=False)
 
     def expect_listener(self, port: int, name: str) -> None:
@@ -164,7 +164,7 @@ class OnPath(Peer):
 
 
 def oldest_whole(inbox: Path, pattern: str = "*") -> bytes | None:
-    """What is in the first file of a directory, once it is whole, which is taken away; None where there is none."""
+    """The content of the first file of a directory, once it is whole, which is taken away; None where there is none."""
     for path in sorted(inbox.glob(pattern)):
         size = -1
         while size != os.stat(path).st_size:  # it may still be written

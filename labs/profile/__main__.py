@@ -1,4 +1,4 @@
-"""Where each daemon's processor time goes in one case of the bench, and what a bundle costs there.
+"""The processor time of each daemon by function in one case of the bench, and the cost of a bundle there.
 
     make profile ARGS='relay --size 10kB --top 30'
 """
@@ -21,7 +21,7 @@ from labs.rig.machine import machine
 from labs.rig.node import NodeFailed
 from labs.rig.terminal import say, table
 
-# Where perf's own files stay, for whoever wants to ask more of them.
+# The directory of perf's own files, for questions beyond the report.
 KEPT = ROOT / "target" / "profile"
 
 

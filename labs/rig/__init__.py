@@ -1,1 +1,1 @@
-"""What every lab and whole-program test is rigged with: nodes, networks, yardsticks, a terminal."""
+"""The rig of every lab and whole-program test: nodes, networks, yardsticks, a terminal."""

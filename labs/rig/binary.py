@@ -1,6 +1,8 @@
-"""Where the `dhow` binary is."""
+"""The path of the `dhow` binary."""
 
+import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def target_directory() -> Path:
-    """Where cargo builds."""
+    """The directory in which cargo builds."""
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 
 
@@ -27,8 +29,14 @@ def stream() -> Path:
     return built("stream", "release", "dhow-stream", "STREAM_BIN")
 
 
+def has(feature: str, program: Path) -> bool:
+    """Whether a program was built with a feature (docs/installation.md)."""
+    told = subprocess.run([program, "version", "--json"], capture_output=True, check=True, timeout=60)
+    return feature in json.loads(told.stdout)["features"]
+
+
 def built(name: str, profile: str, package: str, variable: str) -> Path:
-    """What cargo built; exits when it is not there."""
+    """The path of a program that cargo built; exits when it is not there."""
     path = Path(os.environ.get(variable, target_directory() / profile / name)).resolve()
     if not path.is_file():
         flag = {"debug": "", "release": " --release"}.get(profile, f" --profile {profile}")

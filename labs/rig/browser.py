@@ -112,7 +112,7 @@ class Browser:
         self._place.cleanup()
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """What the browser answers to a method."""
+        """The browser's answer to a method."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session:

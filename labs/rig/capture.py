@@ -41,7 +41,7 @@ def reader_missing() -> str | None:
 
 @dataclass
 class Verdict:
-    """What the judge saw of some frames."""
+    """The verdict on some frames."""
 
     messages: int  # of TCPCLv4, or frames of LTP, which may hold many segments
     bundles: int  # dissected as BPv7
@@ -82,7 +82,7 @@ class Capture:
         self.crew.dismiss(self.program)
 
     def verdict(self, frames: str | None = None) -> Verdict:
-        """What the judge says of the frames that a display filter selects; of all, if none is given."""
+        """The verdict on the frames that a display filter selects; on all, if none is given."""
         return self.dissection.verdict(frames or self.dissection.transport)
 
 

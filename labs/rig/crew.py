@@ -90,7 +90,7 @@ class Program:
         return code
 
     def kill(self) -> None:
-        """SIGKILL, and reaps it."""
+        """Kills the program (SIGKILL), and reaps it."""
         self.process.kill()
         self.process.wait()
 

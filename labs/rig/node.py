@@ -36,7 +36,7 @@ class Link:
 
 @dataclass
 class Settings:
-    """What goes into a node's configuration file."""
+    """The content of a node's configuration file."""
 
     node_id: str
     listen: str = "127.0.0.1:0"
@@ -104,12 +104,12 @@ class Node:
 
     @property
     def log(self) -> Path:
-        """What the node said on standard error, over all its lives."""
+        """The file with the node's standard error, over all its lives."""
         return self.directory / "node.log"
 
     @property
     def address(self) -> str:
-        """Where the node listens, once it is ready."""
+        """The address at which the node listens, once it is ready."""
         first = self.ready["listen"][0]
         return first if isinstance(first, str) else first["address"]
 
@@ -162,7 +162,7 @@ class Node:
         )
 
     def show(self, *words: str) -> Any:
-        """What a command prints with --json."""
+        """The output of a command with --json."""
         done = self.run(*words, "--json")
         if done.returncode != 0:
             raise NodeFailed(f"dhow {' '.join(words)}: {done.stderr.strip()}")

@@ -7,10 +7,10 @@ import time
 
 CHUNK_OCTETS = 16_384
 
-# What may lie in the relay's sockets, each side: a cut loses at most this much, as a short cable would.
+# The octets that may lie in the relay's sockets, each side: a cut loses at most this much, as a short cable would.
 BUFFER_OCTETS = 65_536
 
-# How much a direction may send at once after a pause, in seconds at its rate.
+# The time for which a direction may send at once after a pause, in seconds at its rate.
 BURST_S = 0.02
 
 
@@ -50,7 +50,7 @@ class Relay:
 
     @property
     def address(self) -> str:
-        """Where the relay accepts."""
+        """The address at which the relay accepts."""
         host, port = self._listener.getsockname()
         return f"{host}:{port}"
 

@@ -9,7 +9,7 @@ import subprocess
 import termios
 from pathlib import Path
 
-# What commands here send beside text: the cursor up or down so many lines or to a column, and what is erased.
+# Sequences that commands here send beside text: the cursor up or down so many lines or to a column, and erasures.
 SEQUENCE = re.compile(r"\x1b\[\??([0-9;]*)([A-Za-z])")
 
 
@@ -23,7 +23,7 @@ class Screen:
         self.column = 0
 
     def text(self) -> str:
-        """What there is now."""
+        """The present text of the screen."""
         return "\n".join(line.rstrip() for line in self.lines).rstrip()
 
     def play(self, sent: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a lab shows while it runs and at its end: a progress bar, tables, units."""
+"""The display of a lab while it runs and at its end: a progress bar, tables, units."""
 
 import os
 import shutil

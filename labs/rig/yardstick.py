@@ -15,7 +15,7 @@ CHUNK_OCTETS = 1 << 18
 
 @dataclass
 class Reading:
-    """What one stream moved."""
+    """The octets that one stream moved."""
 
     octets: int
     seconds: float

@@ -1,4 +1,4 @@
-"""Where a node is: the path of its API socket, or host and port."""
+"""The address of a node: the path of its API socket, or host and port."""
 
 import os
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def parse(text: str | os.PathLike[str]) -> Address:
 
 
 def candidates() -> list[Path]:
-    """Where a socket is looked for when none is named."""
+    """The places in which a socket is looked for when none is named."""
     paths = [Path(SOCKET_NAME)]
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         paths.append(Path(runtime) / SOCKET_NAME)

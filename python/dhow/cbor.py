@@ -24,7 +24,7 @@ def head(kind: int, value: int) -> bytes:
 
 
 def encode(item: "Item") -> bytes:
-    """One item."""
+    """The octets of one item."""
     match item:
         case bool():
             return head(SIMPLE, TRUE if item else FALSE)

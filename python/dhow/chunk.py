@@ -23,7 +23,7 @@ class Chunk:
     last: bool
 
     def encode(self) -> bytes:
-        """As a payload."""
+        """The chunk as a payload."""
         return cbor.encode([MAGIC, VERSION, self.stream, self.number, self.last]) + self.octets
 
 

@@ -126,6 +126,6 @@ class Connection:
 
 
 def lost(error: OSError | None) -> Disconnected:
-    """That the connection is gone."""
+    """The exception for a connection that is gone."""
     why = f": {error.strerror or error}" if error else ""
     return Disconnected(f"the node closed the connection{why}", HINT_NOBODY)

@@ -50,7 +50,7 @@ class Silent(DhowError):
 
 
 class ProtocolError(DhowError):
-    """What came is nothing that a node sends at this place."""
+    """The octets are nothing that a node sends at this place."""
 
 
 class PayloadError(DhowError):

@@ -21,7 +21,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """What a node tells of a bundle.
+    """A node's report on a bundle.
 
     `events` has what happened to it there, each with its time (None where it was not asked for, or is unknown);
     `reporter` is the node that says so, `fragment` offset and length of the part of the payload that it is about.

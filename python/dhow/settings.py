@@ -1,4 +1,4 @@
-"""What all connections to one node have in common."""
+"""The settings that all connections to one node have in common."""
 
 import secrets
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ BACKOFF_MIN_S, BACKOFF_MAX_S = 0.05, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the node is, the secret of endpoints, and how long to wait for it, seconds.
+    """The node's address, the secret of endpoints, and the times to wait for the node, seconds.
 
     `greeting_s`: to be connected and greeted, and to accept a registration; `patience_s`: without an octet while this side waits
     for one; `absence_s`: until a node that went away is back, while something is sent.

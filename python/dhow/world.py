@@ -1,4 +1,4 @@
-"""What the conversation with a node asks of its surroundings; `dhow.aio` and the blocking package each bring their own.
+"""The surroundings of a conversation with a node; `dhow.aio` and the blocking package each bring their own.
 
 The conversation itself is written once, as coroutines. Under asyncio they wait; over blocking sockets they never suspend.
 """
@@ -21,7 +21,7 @@ class Stream(Protocol):
     """A connected stream of octets. Failures of the system are OSErrors."""
 
     async def read(self, timeout_s: float | None) -> bytes | None:
-        """What is there, waiting for it at most so long; empty at the end of the stream, None when the time is over."""
+        """The octets that are there, waiting for them at most so long; empty at the end of the stream, None when the time is over."""
 
     async def write(self, octets: bytes, timeout_s: float) -> bool:
         """Everything; False when the other side took nothing for so long."""
@@ -40,7 +40,7 @@ class World(Protocol):
         """A connection; TimeoutError when it takes longer."""
 
     async def sleep(self, seconds: float) -> None:
-        """Waits."""
+        """Waits for a time."""
 
     async def call(self, function: Callable[P, T], *words: P.args, **named: P.kwargs) -> T:
         """The value of a function that reads or writes files."""

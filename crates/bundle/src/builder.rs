@@ -62,7 +62,7 @@ pub struct BundleBuilder {
     payload_flags: BlockFlags,
     payload_crc_type: CrcType,
     blocks: Vec<(BlockType, BlockFlags, Bytes)>,
-    /// Of a bundle of version 6.
+    /// The custodian of a bundle of version 6.
     custodian: EndpointId,
     priority: Option<Priority>,
 }

@@ -6,7 +6,7 @@ use core::fmt;
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Which checksum a block carries (RFC 9171 4.2.1).
+/// The checksum of a block (RFC 9171 4.2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CrcType {
     /// 0: none.
@@ -112,7 +112,7 @@ impl CrcDigest {
         Self { crc_type, state }
     }
 
-    /// Which checksum this computes.
+    /// The checksum that this computes.
     #[must_use]
     pub const fn crc_type(&self) -> CrcType {
         self.crc_type

@@ -38,7 +38,7 @@ pub const MAX_PERMITS: u64 = 1 << 16;
 pub struct PayloadHead {
     /// Block processing control flags.
     pub flags: BlockFlags,
-    /// Which checksum protects the payload block.
+    /// The checksum of the payload block.
     pub crc_type: CrcType,
     /// Octets of payload.
     pub length: u64,
@@ -295,7 +295,7 @@ impl Header {
         !block.block_type.is_supported() || is_foreign || self.encrypted.contains(&block.number)
     }
 
-    /// Which octets of the application data unit the bundle carries.
+    /// The octets of the application data unit that the bundle carries.
     #[must_use]
     pub fn range(&self) -> FragmentRange {
         let offset = self.primary.fragment.map_or(0, |place| place.offset);

@@ -1,4 +1,4 @@
-//! Which bundle: the identity of a bundle in the network (RFC 9171 4.2.7, 4.3.1).
+//! The identity of a bundle in the network (RFC 9171 4.2.7, 4.3.1).
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ pub struct CreationTimestamp {
     pub sequence: u64,
 }
 
-/// Which part of the original payload a fragment carries (RFC 9171 5.8).
+/// The part of the original payload that a fragment carries (RFC 9171 5.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FragmentRange {
     /// First octet of the original payload that this fragment carries.

@@ -1,6 +1,6 @@
 //! Mistakes that a person could make, planted on purpose.
 //!
-//! A simulation that finds nothing means something only if it finds what is there. With the feature `mutants`, which tests
+//! A simulation that finds nothing means something only if it finds mistakes that are there. With the feature `mutants`, which tests
 //! alone turn on, one of these can be chosen; without it [`planted`] is `false` where the compiler sees it, and nothing is left of the places that ask.
 
 /// The enum of all mistakes, and the list of them.
@@ -13,7 +13,7 @@ macro_rules! mistakes {
         }
 
         impl Mutant {
-            /// All of them.
+            /// All mistakes.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
         }
     };
@@ -30,7 +30,7 @@ mistakes! {
     SegmentTooLong,
     /// A bundle from a node without a clock ages by this node's.
     ExpiryByWrongClock,
-    /// Of fragments that overlap, each is taken from its first octet.
+    /// The octets of fragments that overlap are taken twice: each from its first octet.
     OverlapTakenTwice,
     /// Octets are read however many wait for the disk.
     QueueWithoutBound,
@@ -92,9 +92,9 @@ mistakes! {
     ReportNotAskedFor,
     /// A report of a deletion gives no reason.
     ReasonOfReport,
-    /// That a bundle was forwarded is not reported.
+    /// A bundle is forwarded without a report.
     ForwardingNotReported,
-    /// That a bundle was delivered is not reported.
+    /// A bundle is delivered without a report.
     DeliveryNotReported,
     /// A neighbour without room is asked again at once.
     PauseForgotten,
@@ -172,7 +172,7 @@ mistakes! {
     LifetimeOfNode,
     /// A whole of fragments is delivered with the identity of the first.
     HeadOfFragment,
-    /// A bundle that came from the best hop rests, whoever else may take it.
+    /// A bundle that came from the best hop rests, although another may take it.
     DetourNotTaken,
     /// A bundle may go back to the neighbour that it came from.
     SentBack,
@@ -234,11 +234,11 @@ mistakes! {
     DropsOwn,
     /// Copies that sessions have on their way make room for others.
     DropsInFlight,
-    /// Who hands copies of a bundle on may make as many as before.
+    /// A node that hands copies of a bundle on may make as many as before.
     PermitsNotHalved,
     /// A bundle that came may be copied as often as one that is made here.
     PermitsAnew,
-    /// A node may be given a copy of what it has been given.
+    /// A node may be given a copy of a bundle that it has been given.
     GivenForgotten,
     /// All checkpoints of a session of LTP have one number.
     CheckpointNumberStandsStill,
@@ -252,7 +252,7 @@ mistakes! {
     CountdownInSilence,
     /// The scope of a report ends an octet before its claims.
     ClaimOutsideScope,
-    /// What comes late of a block that is over opens its session anew.
+    /// A late segment of a block that is over opens its session anew.
     LateSegmentOpens,
     /// A block is complete when its end has come.
     RedPartTrusted,
@@ -306,7 +306,7 @@ mod chosen {
         PLANTED.with(|planted| planted.set(mutant));
     }
 
-    /// Whether a mistake is to be made. That the place was reached counts, whichever mistake is planted.
+    /// Whether a mistake is to be made. The place counts as reached, whichever mistake is planted.
     #[must_use]
     pub fn planted(mutant: Mutant) -> bool {
         REACHED.with(|all| {

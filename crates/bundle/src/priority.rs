@@ -23,12 +23,12 @@ pub const MAX_ORDINAL: u8 = 254;
 /// The number of different priorities.
 pub const PRIORITIES: u16 = 257;
 
-/// The order in which bundles leave: the greater one first. Those that say nothing are normal.
+/// The order in which bundles leave: the greater one first. Bundles without a priority are normal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// After all others.
     Bulk,
-    /// As most bundles.
+    /// The priority of most bundles.
     #[default]
     Normal,
     /// Before all others: those of a greater ordinal first, 0 to [`MAX_ORDINAL`].

@@ -93,10 +93,10 @@ pub enum Aggregation {
 /// The part of a block that is red: acknowledged, and sent again where it is lost (RFC 5326 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RedPart {
-    /// All of it.
+    /// The whole block.
     #[default]
     All,
-    /// Nothing of it.
+    /// No part of the block.
     None,
     /// So many octets from its start; shorter blocks are all red.
     Octets(u64),
@@ -153,24 +153,24 @@ pub struct BibePolicy {
 /// The codes of Bundle-in-Bundle Encapsulation that a program writes. The record types of all of them are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BibeDialect {
-    /// Those of draft-ietf-dtn-bibect-03.
+    /// The codes of draft-ietf-dtn-bibect-03.
     #[default]
     Draft,
-    /// Those of ION: other record types, and times as seconds of Unix time.
+    /// The codes of ION: other record types, and times as seconds of Unix time.
     Ion,
-    /// Those of DTNME: other dispositions.
+    /// The codes of DTNME: other dispositions.
     Dtnme,
-    /// Those of uD3TN: another record type, and no custody signals.
+    /// The codes of uD3TN: another record type, and no custody signals.
     Ud3tn,
 }
 
 /// The fate of a bundle that has left over a link without acknowledgments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnSent {
-    /// It is removed.
+    /// The bundle is removed.
     #[default]
     Forget,
-    /// It is held until it expires, and leaves by another link that comes up, but not over this one again while the node runs.
+    /// The bundle is held until it expires, and leaves by another link that comes up, but not over this one again while the node runs.
     Keep,
 }
 
@@ -237,7 +237,7 @@ impl Protocol {
         })
     }
 
-    /// Its name in files.
+    /// The value's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -323,10 +323,10 @@ impl Protocol {
 }
 
 impl Framing {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 4] = [Self::Stcp, Self::StcpDraft, Self::Mtcp, Self::Encapsulation];
 
-    /// Its name in files.
+    /// The value's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -423,7 +423,7 @@ impl Default for BibePolicy {
 }
 
 impl BibeDialect {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 4] = [Self::Draft, Self::Ion, Self::Dtnme, Self::Ud3tn];
 
     /// Their names in files, in the same order.
@@ -434,7 +434,7 @@ impl BibeDialect {
         Self::Ud3tn.name(),
     ];
 
-    /// Its name in files.
+    /// The value's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -478,7 +478,7 @@ impl OnSent {
     /// Their names in files, in the same order.
     pub const NAMES: &[&str] = &[Self::Forget.name(), Self::Keep.name()];
 
-    /// Its name in files.
+    /// The value's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -8,7 +8,7 @@ pub enum RouterKind {
     Static,
     /// All neighbours, each once: a copy stays until the bundle expires or its destination's node has it.
     Flood,
-    /// A bounded number of copies, half of them handed on at each meeting; who has the last one meets the destination's node (binary spray and wait).
+    /// A bounded number of copies, half of them handed on at each meeting; the node with the last one meets the destination's node (binary spray and wait).
     SprayAndWait,
     /// Neighbours that have met the destination's node more often, or nodes that have (RFC 6693).
     Prophet,
@@ -18,27 +18,27 @@ pub enum RouterKind {
     MaxProp,
 }
 
-/// Whose word counts for a bundle being where it was to go, so that copies of it end.
+/// The nodes whose acknowledgment of a delivery ends copies of the bundle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Acknowledgments {
-    /// That of the destination's node, when it takes the bundle itself.
+    /// The destination's node, when it takes the bundle itself.
     #[default]
     None,
-    /// Beside it that of a neighbour whose node ID is proven by TLS, and of one whose own bundle it is.
+    /// Beside it a neighbour whose node ID is proven by TLS, and one whose own bundle it is.
     Verified,
-    /// That of any neighbour.
+    /// Any neighbour.
     Anyone,
 }
 
 impl Acknowledgments {
-    /// Their names in files.
+    /// The names of all values in files.
     pub const NAMES: &[&str] = &[
         Self::None.name(),
         Self::Verified.name(),
         Self::Anyone.name(),
     ];
 
-    /// Its name in files.
+    /// The value's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Acknowledgments {
         }
     }
 
-    /// That of this name.
+    /// The value with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let mut all = [Self::None, Self::Verified, Self::Anyone].into_iter();
@@ -56,30 +56,30 @@ impl Acknowledgments {
     }
 }
 
-/// Which copies of bundles a full store deletes, so that others find room.
+/// The copies of bundles that a full store deletes, so that others find room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropPolicy {
     /// None: it refuses.
     #[default]
     None,
-    /// Those that have been here longest.
+    /// The copies that have been here longest.
     FirstIn,
-    /// Those of which most neighbours were given a copy.
+    /// The copies of bundles that most neighbours were given.
     MostCopied,
-    /// Those that expire next.
+    /// The copies that expire next.
     NearestExpiry,
     /// The largest.
     Largest,
-    /// Those that their router would give last.
+    /// The copies that their router would give last.
     Last,
-    /// Those that have been here longest, what was made here among them.
+    /// The copies that have been here longest, those of bundles made here among them.
     FirstOfAll,
-    /// Those that their router would give last, what was made here among them.
+    /// The copies that their router would give last, those of bundles made here among them.
     LastOfAll,
 }
 
 impl DropPolicy {
-    /// All of them.
+    /// All values.
     const ALL: [Self; 8] = [
         Self::None,
         Self::FirstIn,
@@ -91,7 +91,7 @@ impl DropPolicy {
         Self::LastOfAll,
     ];
 
-    /// Their names in files.
+    /// The names of all values in files.
     pub const NAMES: &[&str] = &[
         Self::None.name(),
         Self::FirstIn.name(),
@@ -103,7 +103,7 @@ impl DropPolicy {
         Self::LastOfAll.name(),
     ];
 
-    /// Its name in files.
+    /// The value's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -124,7 +124,7 @@ impl DropPolicy {
         matches!(self, Self::FirstOfAll | Self::LastOfAll)
     }
 
-    /// That of this name.
+    /// The value with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
@@ -132,7 +132,7 @@ impl DropPolicy {
 }
 
 impl RouterKind {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 6] = [
         Self::Static,
         Self::Flood,
@@ -152,7 +152,7 @@ impl RouterKind {
         Self::MaxProp.name(),
     ];
 
-    /// Its name in files.
+    /// The value's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -165,7 +165,7 @@ impl RouterKind {
         }
     }
 
-    /// Whose word counts for its bundles where nobody says.
+    /// The nodes whose acknowledgments end copies, where the configuration does not say.
     #[must_use]
     pub const fn acknowledgments(self) -> Acknowledgments {
         match self {

@@ -11,7 +11,7 @@ pub struct ShortOctets<const MOST: usize> {
 }
 
 impl<const MOST: usize> ShortOctets<MOST> {
-    /// Of these octets; `None` where they are too many.
+    /// A value of these octets; `None` where they are too many.
     pub(crate) fn new(octets: &[u8]) -> Option<Self> {
         let mut kept = Self::default();
         kept.octets.get_mut(..octets.len())?.copy_from_slice(octets);

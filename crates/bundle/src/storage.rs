@@ -84,7 +84,7 @@ impl Extents {
             .fold(0, |sum, extent| sum.saturating_add(extent.length))
     }
 
-    /// As [`Self::slice`]; of one extent that is one, and nothing is allocated.
+    /// The part as by [`Self::slice`]; of one extent that is one, and nothing is allocated.
     #[must_use]
     pub fn part(&self, start: u64, length: u64) -> Self {
         match self {
@@ -99,7 +99,7 @@ impl Extents {
         }
     }
 
-    /// The extents that hold `length` octets from `start` of the bundle, clipped to what there is.
+    /// The extents that hold `length` octets from `start` of the bundle, clipped to its end.
     #[must_use]
     pub fn slice(&self, start: u64, length: u64) -> Vec<Extent> {
         let end = start.saturating_add(length);
@@ -159,11 +159,11 @@ pub struct StoredBundle {
     pub header_octets: u32,
     /// Octets of payload.
     pub payload_octets: u64,
-    /// Of a fragment: octets of the whole application data unit; 0 otherwise.
+    /// Octets of the whole application data unit, of a fragment; 0 otherwise.
     pub total_adu_octets: u64,
     /// The neighbour that it came from, if it came from one.
     pub previous: Option<EndpointId>,
-    /// Its report-to endpoint reads aggregated reports (docs/aggregated-reports.md).
+    /// Whether its report-to endpoint reads aggregated reports (docs/aggregated-reports.md).
     pub reads_aggregated_reports: bool,
     /// The order in which it leaves.
     pub priority: Priority,
@@ -291,7 +291,7 @@ pub enum StoreCommand {
     Note {
         /// The bundle.
         key: BundleKey,
-        /// At most [`NOTE_OCTETS`].
+        /// The note, at most [`NOTE_OCTETS`].
         note: Bytes,
     },
 }
@@ -321,7 +321,7 @@ pub enum Medium {
     Memory,
 }
 
-/// Why the store could not do what it was asked.
+/// The reason for which the store could not carry out a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreRefusal {
     /// No free segment is left (or the disk is full).
@@ -380,9 +380,9 @@ pub enum StoreEvent {
     },
     /// A reservation is durable.
     Reserved {
-        /// As asked for.
+        /// The DTN time asked for.
         time: DtnTime,
-        /// As asked for.
+        /// The sequence number asked for.
         sequence: u64,
     },
     /// A bundle's octets now lie elsewhere; answer with `Released` when no reader uses the old places.
@@ -398,7 +398,7 @@ pub enum StoreEvent {
     Refused {
         /// The bundle.
         key: BundleKey,
-        /// Why.
+        /// The reason.
         refusal: StoreRefusal,
     },
     /// A stored bundle's octets are what was written.

@@ -11,7 +11,7 @@ use crate::payload::PayloadCrc;
 use crate::v7::refusal::Refusal;
 use crate::version::Version;
 
-/// A new bundle's header in parts: what comes before and after its creation timestamp, encoded and checked
+/// A new bundle's header in parts: the octets before and after its creation timestamp, encoded and checked
 /// once for many bundles of one source to one destination.
 ///
 /// ```

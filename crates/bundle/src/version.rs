@@ -1,4 +1,4 @@
-//! [`Version`]: which Bundle Protocol.
+//! [`Version`]: the version of the Bundle Protocol.
 
 use core::fmt;
 

@@ -403,7 +403,7 @@ proptest! {
 }
 
 proptest! {
-    /// RFC 9171 5.8: what has come of a bundle is a fragment of it, whose checksum needs no second look.
+    /// RFC 9171 5.8: the octets that have come of a bundle are a fragment of it, whose checksum needs no second look.
     #[test]
     fn the_first_part_of_a_payload_is_a_fragment_with_a_checksum_of_its_own(
         payload in prop::collection::vec(any::<u8>(), 2..5_000),

@@ -229,7 +229,7 @@ fn a_custodian_takes_its_place_whatever_the_endpoints_look_like() {
     }
 }
 
-/// IBR-DTN and DTN2 take type 10 for the age: such a block leaves, and one with a custody ID does not, whoever has custody.
+/// IBR-DTN and DTN2 take type 10 for the age: such a block leaves, and one with a custody ID does not, with any custodian.
 #[test]
 fn a_next_hop_that_has_the_age_in_type_10_gets_no_custody_id() {
     let payload = Bytes::from_static(b"0123456789");

@@ -17,11 +17,11 @@ use crate::trace::RateTrace;
 pub struct Counters {
     /// Packets that have arrived, second ones included.
     pub delivered: u64,
-    /// Their octets.
+    /// Octets of the packets that have arrived.
     pub delivered_octets: u64,
     /// Packets that left, each once: that arrive, or are lost on the way.
     pub left: u64,
-    /// Their octets.
+    /// Octets of the packets that left.
     pub left_octets: u64,
     /// Packets that found the queue full.
     pub overflowed: u64,
@@ -71,7 +71,7 @@ pub struct Channel {
     waiting_octets: u64,
     /// Packets that left and will arrive, and when: in the order in which they left.
     flying: VecDeque<Timed>,
-    /// Those that are held up, which others overtake: in the same order among themselves.
+    /// Packets that are held up, which others overtake: in the same order among themselves.
     held_up: VecDeque<Timed>,
     counters: Counters,
 }
@@ -194,7 +194,7 @@ impl Channel {
         self.counters.cut += 1;
     }
 
-    /// When `poll_packet` wants to be called next; what is lost on the way calls for nothing in the end.
+    /// When `poll_packet` wants to be called next; a packet that is lost on the way calls for nothing in the end.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let under_way = [&self.flying, &self.held_up];

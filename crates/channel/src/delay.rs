@@ -86,7 +86,7 @@ impl Delay {
     }
 
     /// Ranges of time that follow each other from the start on, as contact plans have them, each with the longest delay in it: its end, and the
-    /// delay. The last has no end. Where the delay changes evenly between two times, there are [`STEPS`] ranges.
+    /// delay. The last has no end. If the delay changes evenly between two times, there are [`STEPS`] ranges.
     #[must_use]
     pub fn ranges(&self) -> Vec<(Option<Duration>, Duration)> {
         let points: &[(Duration, Duration)] = match &self.0 {

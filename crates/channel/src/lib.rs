@@ -1,4 +1,4 @@
-//! One direction of a link as a value: what it does to packets, in any kind of time.
+//! One direction of a link as a value: its effect on packets, in any kind of time.
 //!
 //! This room knows rate (one, or a [trace] of it), propagation delay, loss, duplicates, reordering, a bounded queue and whether there is a contact;
 //! it never knows an interface, a clock or what is in a packet. Emulators drive it with sockets and the system's clock,

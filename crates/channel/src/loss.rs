@@ -8,7 +8,7 @@ use crate::profile::{BILLION, Loss, Part};
 #[derive(Clone, Debug)]
 pub struct Dice {
     state: u64,
-    /// Times are bad: with losses in bursts, all is lost.
+    /// Whether times are bad: with losses in bursts, all is lost.
     bad: bool,
 }
 

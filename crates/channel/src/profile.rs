@@ -103,7 +103,7 @@ pub enum Loss {
     None,
     /// Each by itself with the same probability.
     Independent {
-        /// Of a billion packets, 1 to [`BILLION`].
+        /// Lost packets of a billion, 1 to [`BILLION`].
         per_billion: u32,
     },
     /// In bursts (the model of Gilbert and Elliott): a link is good and loses nothing, or bad and loses all.
@@ -158,7 +158,7 @@ impl Loss {
 pub struct Profile {
     /// The rate at which packets leave.
     pub rate: Rate,
-    /// From the last octet's leaving to its arrival.
+    /// The time from the last octet's leaving to its arrival.
     pub delay: Duration,
     /// Octets that may wait for their turn, the packet that is leaving included.
     pub queue_octets: u64,

@@ -23,7 +23,7 @@ pub enum TraceError {
     /// Nothing ever leaves.
     #[error("there is no moment at which a packet may leave")]
     Empty,
-    /// All moments are one.
+    /// All moments are the same.
     #[error("it is over at once: its last moment, after which it begins anew, is 0")]
     NoTime,
     /// Not a number.

@@ -157,7 +157,7 @@ impl Subscription {
         self.receiver.is_none()
     }
 
-    /// Begins anew: what was delivered and is not confirmed comes again.
+    /// Begins anew: deliveries that are not confirmed come again.
     pub fn restart(&mut self) {
         if let Some(receiver) = self.receiver.take() {
             // Deliveries that were confirmed and whose confirmations were not handed over come again, and are known for repeats.

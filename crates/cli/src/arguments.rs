@@ -57,7 +57,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// In which form data is to be written.
+    /// The form in which data is to be written.
     pub const fn form(&self) -> Form {
         Form::of_flag(self.json)
     }
@@ -84,7 +84,7 @@ pub enum Command {
     Ping(command::ping::Ping),
     Perf(command::perf::Perf),
     Trace(command::trace::Trace),
-    /// Show what a node is and does
+    /// Show the state of a node
     Status(command::status::Status),
     Top(command::top::Top),
     /// List stored bundles, by destination or one by one

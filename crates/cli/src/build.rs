@@ -1,4 +1,4 @@
-//! Which source this program was made of: `build.rs` beside this directory asks git.
+//! The source that this program was made of: `build.rs` beside this directory asks git.
 
 /// The commit, with `+` behind it where files differed from it; `unknown` of sources without git.
 pub const COMMIT: &str = env!("DHOW_COMMIT");

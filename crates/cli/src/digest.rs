@@ -33,7 +33,7 @@ impl Sha256 {
         hexadecimal(self.0.finish().as_ref())
     }
 
-    /// The digest of all of them.
+    /// The digest of all octets.
     pub fn octets(self) -> [u8; 32] {
         let mut octets = [0; 32];
         let digest = self.0.finish();

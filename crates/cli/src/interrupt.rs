@@ -19,7 +19,7 @@ use crate::failure::{EXIT_INTERRUPTED, Failure};
 /// The time that a command may take to end by itself: longer than any of its waits between two questions.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The same for a command that writes down what it has when it is interrupted.
+/// The same for a command that writes down its results when it is interrupted.
 const LONG_GRACE: Duration = Duration::from_secs(60);
 
 /// The time between two looks of a loop at [`is_requested`], at most.
@@ -62,7 +62,7 @@ pub fn watch() -> Result<(), Failure> {
     Ok(())
 }
 
-/// From now on, ending by itself may take longer: the command writes down what it has. A second Ctrl-C still ends it at once.
+/// From now on, ending by itself may take longer: the command writes down its results. A second Ctrl-C still ends it at once.
 pub fn allow_longer() {
     NEEDS_LONGER.store(true, Ordering::Relaxed);
 }
@@ -98,7 +98,7 @@ pub struct UnfinishedFile {
 }
 
 impl UnfinishedFile {
-    /// From now on the file at `path` goes when the command does.
+    /// Removes the file at `path` when the command ends, from now on.
     pub fn new(path: PathBuf) -> Self {
         unfinished().insert(path.clone());
         Self { path }

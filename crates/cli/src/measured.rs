@@ -75,7 +75,7 @@ pub struct Measured {
 /// The lifetime of measurements as bundles.
 const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
-/// The database of whom nothing else is told.
+/// The domain where none is named.
 const DOMAIN: &str = "dhow";
 
 /// Measurements of a command that go somewhere.

@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// In which form data leaves.
+/// The form in which data leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// For people.
+    /// Text for people.
     Text,
-    /// For programs: one JSON value a line.
+    /// JSON for programs: one value a line.
     Json,
 }
 

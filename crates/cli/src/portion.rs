@@ -43,9 +43,9 @@ pub struct Portion {
 /// The octets of a portion.
 #[derive(Debug)]
 pub enum PortionOctets<'a> {
-    /// In memory.
+    /// Octets in memory.
     Memory(&'a [u8]),
-    /// To be read.
+    /// Octets to be read from a file.
     File(io::Take<&'a File>),
 }
 
@@ -127,7 +127,7 @@ impl Source {
         })
     }
 
-    /// As the user named it.
+    /// The path as the user named it.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -16,12 +16,17 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Nothing, even where a person watches.
+    pub fn hidden() -> Self {
+        Self {
+            bar: ProgressBar::hidden(),
+        }
+    }
+
     /// Octets of a known total.
     pub fn octets(total: Option<u64>, what: &'static str) -> Self {
         if !stderr_is_watched() {
-            return Self {
-                bar: ProgressBar::hidden(),
-            };
+            return Self::hidden();
         }
         let bar = ProgressBar::with_draw_target(
             total,
@@ -45,9 +50,7 @@ impl Progress {
     /// Bundles of a known total.
     pub fn bundles(total: u64, what: &'static str) -> Self {
         if !stderr_is_watched() {
-            return Self {
-                bar: ProgressBar::hidden(),
-            };
+            return Self::hidden();
         }
         let bar = ProgressBar::with_draw_target(
             Some(total),
@@ -66,9 +69,7 @@ impl Progress {
     /// A stretch of which a part is done, with words about it.
     pub fn stretch(total: u64, what: String) -> Self {
         if !stderr_is_watched() {
-            return Self {
-                bar: ProgressBar::hidden(),
-            };
+            return Self::hidden();
         }
         let bar = ProgressBar::with_draw_target(
             Some(total),
@@ -85,9 +86,7 @@ impl Progress {
     /// Work without an end, with words about it.
     pub fn words(what: &'static str) -> Self {
         if !stderr_is_watched() {
-            return Self {
-                bar: ProgressBar::hidden(),
-            };
+            return Self::hidden();
         }
         let bar = ProgressBar::with_draw_target(
             None,
@@ -105,9 +104,7 @@ impl Progress {
     /// Lines that are drawn anew in their place, as they are.
     pub fn lines() -> Self {
         if !stderr_is_watched() {
-            return Self {
-                bar: ProgressBar::hidden(),
-            };
+            return Self::hidden();
         }
         let target = ProgressDrawTarget::stderr_with_hz(REDRAW_PER_SECOND);
         let bar = ProgressBar::with_draw_target(None, target);

@@ -1,4 +1,4 @@
-//! A directory and what is below it, reached without following any symbolic link.
+//! A directory and the files below it, reached without following any symbolic link.
 //!
 //! Each directory of a path is opened by its name within the one before, so that a path that [`RelativePath`] lets pass stays in the
 //! tree, whatever others rename or link there meanwhile. The directory at the root itself may be reached by links.
@@ -52,16 +52,16 @@ pub struct Stamp {
 /// Whether directories that are missing are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// They are made.
+    /// Missing directories are made.
     Make,
-    /// They stay missing.
+    /// Missing directories stay missing.
     Leave,
 }
 
 /// Why a path leads nowhere.
 #[derive(Debug)]
 pub enum Obstacle {
-    /// It leads through something that is no directory.
+    /// The path leads through something that is no directory.
     At(RelativePath, Entry),
     /// The system refuses.
     System(io::Error),
@@ -133,7 +133,7 @@ impl Tree {
             directory = match next {
                 Ok(next) => next,
                 Err(Errno::NOENT) if missing == Missing::Leave => return Ok(None),
-                // Which of the two a symbolic link gives differs between systems.
+                // Systems differ in which of the two a symbolic link gives.
                 Err(error @ (Errno::NOTDIR | Errno::LOOP)) => {
                     return Err(match entry(directory.as_fd(), name)? {
                         Some(entry) if entry != Entry::Directory => Obstacle::At(path, entry),
@@ -197,7 +197,7 @@ impl Entry {
         }
     }
 
-    /// In words, with an article.
+    /// The kind in words, with an article.
     pub const fn words(self) -> &'static str {
         match self {
             Self::File(_) => "a file",

@@ -33,7 +33,7 @@ name = "nobody"
 address = "127.0.0.1:9"
 "#;
 
-/// Half the time that the node gives half a request: whoever has it waits for no stranger's.
+/// Half the time that the node gives half a request: a client that has it waits for no stranger's.
 const OPERATORS_PATIENCE: Duration = Duration::from_secs(5);
 
 fn on(node: &Node, arguments: &[&str]) -> Said {

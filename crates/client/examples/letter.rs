@@ -1,4 +1,4 @@
-//! Sends one letter to an endpoint, then receives what is there: `letter SOCKET ENDPOINT TEXT`.
+//! Sends one letter to an endpoint, then receives those that are there: `letter SOCKET ENDPOINT TEXT`.
 
 use std::error::Error;
 use std::io::Read;

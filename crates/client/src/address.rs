@@ -17,7 +17,7 @@ pub enum Address {
     Tcp(String),
 }
 
-/// Reading an address cannot fail: what is no TCP address is a path.
+/// Reading an address cannot fail: a text that is no TCP address is a path.
 pub type AddressError = Infallible;
 
 impl FromStr for Address {

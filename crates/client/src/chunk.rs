@@ -36,7 +36,7 @@ pub struct ChunkHeader {
     pub stream: StreamId,
     /// Counts the chunks of the stream from 0, at most [`CHUNK_NUMBER_MAX`].
     pub number: u64,
-    /// Whether others follow.
+    /// Whether other chunks follow.
     pub place: ChunkPlace,
 }
 

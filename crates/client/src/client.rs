@@ -1,4 +1,4 @@
-//! A connection that has been greeted and says next what it is for.
+//! A connection that has been greeted and says next whether it sends or receives.
 
 use std::time::{Duration, Instant};
 

@@ -14,7 +14,7 @@ use crate::stream::Stream;
 /// Octets of one read buffer; several reads share it.
 const READ_OCTETS: usize = 256 * 1024;
 
-/// With less than this left in it, a read buffer is replaced.
+/// Octets left in a read buffer below which it is replaced.
 const READ_OCTETS_MIN: usize = 16 * 1024;
 
 /// Octets that are collected before they are written.
@@ -29,9 +29,9 @@ const WRITE_STEP: Duration = Duration::from_millis(20);
 /// The fate of octets that come while the node takes none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhileWriting {
-    /// They are read: answers, of which there are no more than requests.
+    /// The octets are read: answers, of which there are no more than requests.
     Read,
-    /// They stay in the socket: payloads, however long.
+    /// Octets stay in the socket: payloads, however long.
     Leave,
 }
 
@@ -42,12 +42,12 @@ pub(crate) enum Wait {
     No,
     /// Until then.
     Until(Instant),
-    /// As long as it takes.
+    /// Waits as long as it takes.
     Forever,
 }
 
 impl Wait {
-    /// From now, for `timeout`; for ever without one.
+    /// Waits from now for `timeout`; for ever without one.
     pub(crate) fn for_most(timeout: Option<Duration>) -> Self {
         timeout
             .and_then(|timeout| Instant::now().checked_add(timeout))
@@ -96,7 +96,7 @@ impl Connection {
         self.stream.set_write_timeout(step).map_err(lost)
     }
 
-    /// From now on, what comes while the node takes nothing is read.
+    /// From now on, octets that come while the node takes nothing are read.
     pub(crate) fn read_while_writing(&mut self) {
         self.while_writing = WhileWriting::Read;
     }
@@ -106,7 +106,7 @@ impl Connection {
         self.patience.saturating_sub(self.moved.elapsed())
     }
 
-    /// Until then the node is to take or give an octet.
+    /// The wait until which the node is to take or give an octet.
     pub(crate) fn patient(&self) -> Wait {
         Wait::for_most(Some(self.patience))
     }
@@ -116,7 +116,7 @@ impl Connection {
         self.moved.elapsed() >= self.patience
     }
 
-    /// That the node does not answer.
+    /// The error that the node does not answer.
     pub(crate) const fn silent(&self) -> Error {
         Error::Silent(self.patience)
     }

@@ -21,7 +21,7 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// The connection was there and is lost; what was not answered may or may not have been done.
+    /// The connection was there and is lost; requests without an answer may or may not have been done.
     #[error("the node closed the connection{}", because(.0.as_ref()))]
     Disconnected(Option<io::Error>),
     /// The node did not answer in the time that a call allows it.
@@ -39,7 +39,7 @@ pub enum Error {
     /// The payload to send ended early; the connection is of no more use.
     #[error("the payload ended {missing} octets before its announced length of {length}")]
     PayloadShort {
-        /// As announced.
+        /// The length as announced.
         length: u64,
         /// Octets that did not come.
         missing: u64,

@@ -32,7 +32,7 @@ pub struct Receiver {
     pub(crate) connection: Connection,
     /// Octets of the newest delivery's payload that have not been read.
     pub(crate) unread: u64,
-    /// Deliveries were confirmed or declined, so that the node has something to read.
+    /// Whether deliveries were confirmed or declined, so that the node has something to read.
     has_answered: bool,
 }
 

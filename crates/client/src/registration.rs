@@ -81,7 +81,7 @@ impl Registration {
             .len()
     }
 
-    /// As the message that says it.
+    /// The message that asks for the registration.
     pub(crate) fn message(&self, subscribes: Subscribes) -> AapMessage {
         AapMessage::new(Body::Config(ConnectionConfig {
             is_subscriber: subscribes == Subscribes::Yes,

@@ -71,7 +71,7 @@ impl SendHead {
         self
     }
 
-    /// Say that whoever is told of the bundle reads aggregated reports (`docs/aggregated-reports.md`): nodes
+    /// Say that the report-to endpoint reads aggregated reports (`docs/aggregated-reports.md`): nodes
     /// that can then tell of many bundles in one.
     #[must_use]
     pub const fn with_aggregated_reports(mut self) -> Self {

@@ -63,7 +63,7 @@ impl Stream {
         }
     }
 
-    /// Read what is there, without waiting; `WouldBlock` when nothing is.
+    /// Read the octets that are there, without waiting; `WouldBlock` when there are none.
     pub(crate) fn read_now(&self, out: &mut [u8]) -> io::Result<usize> {
         let (octets, _) = rustix::net::recv(self.descriptor(), out, RecvFlags::DONTWAIT)?;
         Ok(octets)

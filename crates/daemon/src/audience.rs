@@ -1,4 +1,4 @@
-//! Those to whom a node tells its occurrences, beside its log: measurements and telemetry.
+//! The parts to which a node tells its occurrences, beside its log: measurements and telemetry.
 
 use dhow_bundle::Now;
 use dhow_node::Node;
@@ -11,7 +11,7 @@ use crate::measuring::Measuring;
 use crate::storing::StoreCounts;
 use crate::telemetry::Telemetry;
 
-/// Those who are told, as far as the node file asks for any.
+/// The parts that are told, as far as the node file asks for any.
 #[derive(Debug, Default)]
 pub(crate) struct Audience {
     pub(crate) measuring: Option<Measuring>,

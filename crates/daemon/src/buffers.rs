@@ -1,4 +1,4 @@
-//! Buffers that are used again: those that what arrives is read into, and those for what is read from the store.
+//! Buffers that are used again: those for octets that arrive, and those for octets read from the store.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

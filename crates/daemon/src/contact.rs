@@ -1,4 +1,4 @@
-//! `durability = "contact"`: while a contact lasts, what comes is acknowledged before it is on the disk.
+//! `durability = "contact"`: while a contact lasts, bundles are acknowledged before they are on the disk.
 //!
 //! The flush comes when the last session of the contact is down, or when too much is owed. A power failure before
 //! it loses what was acknowledged since the last flush, and nothing before.
@@ -76,9 +76,9 @@ impl Debt {
 /// Whether this node has a session with a neighbour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contact {
-    /// It has.
+    /// The contact has begun.
     On,
-    /// It has not.
+    /// The contact is over.
     #[default]
     Over,
 }

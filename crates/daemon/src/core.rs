@@ -312,7 +312,7 @@ impl Core {
         readable
     }
 
-    /// As [`Core::poll_octets`], for a stream whose stored octets are brought in elsewhere.
+    /// The octets as by [`Core::poll_octets`], for a stream whose stored octets are brought in elsewhere.
     pub fn poll_pieces(&self, stream: StreamId, limit: usize, gather: &mut Gather) {
         self.turn(|state, now| {
             state.node.poll_octets(now, stream, limit, gather);
@@ -514,7 +514,7 @@ impl Core {
         }
     }
 
-    /// Begins the end: the node finishes what is under way.
+    /// Begins the end: the node finishes transfers under way.
     pub fn shut_down(&self) {
         self.signals.shutting_down.set(true);
         self.handle(Event::Shutdown);

@@ -27,7 +27,7 @@ pub struct DriverCounts {
     pub octets_out: u64,
     /// Addresses heard that are no link's.
     pub strangers: u64,
-    /// Of them, those that gave way to others.
+    /// Addresses of those that gave way to others.
     pub strangers_cut: u64,
     /// Datagrams that came.
     pub datagrams_in: u64,

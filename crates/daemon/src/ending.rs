@@ -1,4 +1,4 @@
-//! A node's end: what is under way may finish, as long as it moves.
+//! A node's end: transfers under way may finish, as long as they move.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

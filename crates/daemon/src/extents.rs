@@ -287,7 +287,7 @@ struct Filling {
     pool: ReadPool,
     buffer: Option<PooledBuffer>,
     used: usize,
-    /// Which places of the output get which octets of the buffer: index, start, length.
+    /// The octets of the buffer at each place of the output: index, start, length.
     marks: Vec<(usize, usize, usize)>,
 }
 

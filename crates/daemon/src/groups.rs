@@ -1,4 +1,4 @@
-//! Groups of users of the system: by name, and who is in them.
+//! Groups of users of the system: by name, and their members.
 
 use std::ffi::CString;
 use std::io;

@@ -28,7 +28,7 @@ pub struct Journal {
     strangers: Strangers,
     lines: Lines,
     quota: QuotaLine,
-    /// Those who listen over HTTP.
+    /// The listeners over HTTP.
     events: Events,
 }
 
@@ -39,11 +39,11 @@ struct Connection {
     address: Option<SocketAddr>,
     /// The node that the session is with, once it is established.
     peer: Option<NodeId>,
-    /// Why it failed was said already.
+    /// Whether the reason of its failure was said already.
     told: bool,
 }
 
-/// Of what a node is to tell: of what happens to every bundle only where somebody reads it.
+/// The occurrences that a node is to tell: those of every bundle only where somebody reads them.
 #[must_use]
 pub fn telling() -> Telling {
     if tracing::enabled!(tracing::Level::DEBUG) {
@@ -54,7 +54,7 @@ pub fn telling() -> Telling {
 }
 
 impl Journal {
-    /// Of a node whose links have these names.
+    /// The journal of a node whose links have these names.
     #[must_use]
     pub fn new(links: Vec<String>) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Journal {
         }
     }
 
-    /// One that tells those who listen over HTTP to these events.
+    /// A journal that tells those who listen over HTTP to these events.
     #[must_use]
     pub fn with_events(mut self, events: Events) -> Self {
         self.events = events;

@@ -13,9 +13,9 @@ pub enum LoggingError {
     /// The filter is not one.
     #[error("'{filter}' is not a log filter: {why}")]
     BadFilter {
-        /// As given.
+        /// The filter as given.
         filter: String,
-        /// Its fault.
+        /// The fault of the filter.
         why: String,
     },
     /// Something else logs already.
@@ -55,7 +55,7 @@ impl<W: Write> Write for Lines<W> {
 pub enum Filtering {
     /// The node file's holds, and another may follow.
     ByFile,
-    /// It stays, whatever the node file says.
+    /// The filter stays, whatever the node file says.
     Fixed,
 }
 
@@ -98,7 +98,7 @@ pub fn init(filter: &str, filtering: Filtering) -> Result<(), LoggingError> {
             let subscriber = subscriber.with_filter_reloading();
             let handle = subscriber.reload_handle();
             let change = move |filter| handle.reload(filter).is_ok();
-            // Whoever sets up logging a second time is told below.
+            // A second attempt to set up logging is refused below.
             let _ = CHANGE.set(Box::new(change));
             subscriber.try_init()
         }

@@ -16,7 +16,7 @@ const SMALL_QUOTA_OCTETS: u64 = 256 << 20;
 /// Memory that this process may use, as far as the system says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// Octets of it.
+    /// Octets that the process may use.
     pub octets: u64,
     /// The file that says so where a control group has less than the machine.
     pub group: Option<PathBuf>,
@@ -76,7 +76,7 @@ pub fn spare_memory(quota_octets: u64) {
     }
 }
 
-/// The files that may hold a limit of memory for who is in these groups (cgroups(7)): the groups' own and those above
+/// The files that may hold a limit of memory for processes in these groups (cgroups(7)): the groups' own and those above
 /// them, up to the root, which is a container's own group as seen from within.
 fn limits(own_groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();

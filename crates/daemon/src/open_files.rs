@@ -42,7 +42,7 @@ impl TooFewFiles {
 pub fn dialled(node: &Config) -> usize {
     /// Attempts of a link that nobody waits for any more, or not for long, and sessions that end.
     const PASSING: usize = 4;
-    /// Those of links that an operator adds.
+    /// Connections of links that an operator adds.
     const ADDED: usize = 64;
     let links = node.links.iter();
     let configured: usize = links
@@ -64,18 +64,18 @@ pub fn dialled(node: &Config) -> usize {
 /// Connections of each kind, at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// Of operators.
+    /// The places of operators.
     pub operators: usize,
-    /// Of applications.
+    /// The places of applications.
     pub applications: usize,
     /// Dialled by links.
     pub links: usize,
-    /// Of neighbours that dial this node.
+    /// The places of neighbours that dial this node.
     pub neighbours: usize,
 }
 
 impl Places {
-    /// As many as a node wants that dials so many connections at a time.
+    /// The places that a node wants which dials so many connections at a time.
     const fn wanted(links: usize) -> Self {
         Self {
             operators: OPERATORS_MAX,

@@ -37,7 +37,7 @@ pub struct TooLittleMemory {
 }
 
 impl TooLittleMemory {
-    /// The way to mend it.
+    /// The hint for the fault.
     pub const HINT: &str = "raise [node] memory to at least that; bundles that are delivered, dropped or expired then free it";
 
     /// Whether what a node holds so far, of the first `count` of `bundles`, is more than it may.

@@ -7,7 +7,7 @@ use dhow_bundle::Instant;
 /// Time between two lines of one kind, at least.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// At most one line a second of one kind, and a count of those left out.
+/// A bound of one line a second of one kind, with a count of those left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     last: Option<Instant>,

@@ -46,14 +46,14 @@ pub async fn watch(core: Core, answers: Answers, reader: ExtentReader) {
     }
 }
 
-/// Lets the allocator give back what it has free. It does so as it works, a while after the memory became free; a node that has nothing
+/// Lets the allocator give back free memory. It does so as it works, a while after the memory became free; a node that has nothing
 /// to do would keep all of it.
 async fn settle() {
     /// Longer than the allocator waits (mimalloc's `purge_delay` is one second).
     const WAIT: Duration = Duration::from_millis(1_500);
     /// Rounds until what one thread has freed of another's is given back, too.
     const ROUNDS: u32 = 3;
-    /// So much comes from the system, not from what is there; none of it is touched.
+    /// So much comes from the system, not from memory that the allocator has; none of it is touched.
     const OCTETS: usize = 64 << 20;
     for _ in 0..ROUNDS {
         tokio::time::sleep(WAIT).await;

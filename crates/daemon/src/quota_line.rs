@@ -11,7 +11,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// The quota that counts, and the one that was configured, octets.
 type Quota = (u64, u64);
 
-/// At most one line in [`INTERVAL`], and the newest state at its end.
+/// A bound of one line in [`INTERVAL`], with the newest state at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuotaLine {
     said: Option<(Instant, Quota)>,
@@ -20,7 +20,7 @@ pub struct QuotaLine {
 }
 
 impl QuotaLine {
-    /// From now on so many octets of the quota count.
+    /// So many octets of the quota count from now on.
     pub fn say(&mut self, medium: Medium, quota: Quota, now: Instant) {
         self.unsaid = Some(quota);
         self.medium = medium;

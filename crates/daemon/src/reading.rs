@@ -29,7 +29,7 @@ pub type Answer = (Ticket, Option<Bytes>);
 
 /// The answers of the thread to requests that it took together, and the time that the disk took.
 pub struct Answered {
-    /// In the order of the requests.
+    /// The answers in the order of the requests.
     pub answers: Vec<Answer>,
     took: Duration,
 }

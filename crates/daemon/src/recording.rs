@@ -15,7 +15,7 @@ use dhow_node::recording::{Content, Finish, Recorder};
 /// Octets that wait to be written, at most: beyond it the node waits too.
 const QUEUE_OCTETS: usize = 16 << 20;
 
-/// Octets that a recorder keeps to itself while a store tells what it holds.
+/// Octets that a recorder keeps to itself while a store tells its bundles.
 const KEPT_OCTETS: usize = 1 << 20;
 
 /// An order for a recording: its file, bound and content.
@@ -37,7 +37,7 @@ pub struct Recording {
     thread: Option<JoinHandle<()>>,
     /// Octets given to the thread so far.
     octets: u64,
-    /// Octets that are about to be given to it.
+    /// Octets that are about to be given to the file.
     batch: Vec<u8>,
 }
 
@@ -62,7 +62,7 @@ struct Queue {
 pub enum Going {
     /// More is recorded.
     On,
-    /// It has its size, or could not be written: nothing more is.
+    /// The recording has its size, or could not be written: nothing more is.
     No,
 }
 
@@ -105,7 +105,7 @@ impl Recording {
         self.order.content
     }
 
-    /// Takes from a node what it has recorded since the last time.
+    /// Takes from a node the octets that it has recorded since the last time.
     pub fn keep(&mut self, node: &mut Node) -> Going {
         let Some(recorder) = node.recorder() else {
             return Going::No;
@@ -118,7 +118,7 @@ impl Recording {
         Going::No
     }
 
-    /// As [`keep`](Self::keep), where so much has collected that memory is to be spared.
+    /// Keeps octets as [`keep`](Self::keep), where so much has collected that memory is to be spared.
     pub fn keep_much(&mut self, node: &mut Node) {
         let much = |recorder: &mut Recorder| recorder.octets() >= KEPT_OCTETS;
         if node.recorder().is_some_and(much) {

@@ -62,7 +62,7 @@ use crate::telemetry::{self, TelemetrySettings};
 /// The program's name and version in a recording.
 const PROGRAM: &str = concat!("dhow ", env!("CARGO_PKG_VERSION"));
 
-/// A node that is ready: what it tells whoever started it.
+/// A node that is ready: its message to the program that started it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ready {
     /// Always `ready`.
@@ -76,7 +76,7 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// As one line of JSON, without its end.
+    /// The facts as one line of JSON, without its end.
     #[must_use]
     pub fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
@@ -103,7 +103,7 @@ pub enum RunError {
     Store {
         /// Its directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: OpenError,
     },
     /// The node may not take the memory that the store's index needs.
@@ -126,7 +126,7 @@ pub enum RunError {
     Recording {
         /// Its file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: std::io::Error,
     },
     /// Nothing can be measured.
@@ -141,7 +141,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// A way to mend it.
+    /// A way to mend the fault.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -420,7 +420,7 @@ async fn measure_counters(core: Core, answers: Answers, interval: Duration) {
     }
 }
 
-/// A socket's path from the root, so that it serves whoever reads it elsewhere; as it was given where
+/// A socket's path from the root, so that it serves programs that read it elsewhere; as it was given where
 /// that would be longer than a socket's path may be.
 fn shown_socket(path: &Path) -> String {
     let absolute = std::path::absolute(path)
@@ -489,7 +489,7 @@ pub fn open_store_at(file: &NodeFile, path: &Path) -> Result<(Store, Recovered),
     })
 }
 
-/// Opens the store and tells the node what it holds.
+/// Opens the store and tells the node its bundles.
 fn recover(
     file: &NodeFile,
     clock: Clock,

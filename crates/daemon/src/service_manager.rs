@@ -1,4 +1,4 @@
-//! What whoever supervises this process is told (sd_notify(3)), where one is there: that the node is ready, that it
+//! Messages to the supervisor of this process (sd_notify(3)), where there is one: that the node is ready, that it
 //! ends, and, again and again, that it works.
 
 use std::time::Duration;

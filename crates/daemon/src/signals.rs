@@ -17,7 +17,7 @@ pub(crate) struct Signals {
 
 /// SIGHUP: the node file is to be read again, or the terminal at which the node was started is gone.
 pub(crate) struct Hangups {
-    /// `None` where whoever started the node had it ignored, as `nohup` does.
+    /// `None` where the node was started with it ignored, as by `nohup`.
     signal: Option<Signal>,
     had_terminal: bool,
     abandoned: Rc<Notify>,

@@ -38,8 +38,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Octets after which it is asked whether a flush is due.
 const PORTION_OCTETS: u64 = 4 << 20;
 
-/// A flush is due when what it covers has taken so many times as long to write as the flush before took, and so long at least: what
-/// came first must not wait for a disk that writes on and on, and flushes must not take most of the time.
+/// A flush is due when writing has taken so many times as long as the flush before it, and so long at least: the first commands
+/// must not wait for a disk that writes on and on, and flushes must not take most of the time.
 const FLUSH_SHARE: u32 = 4;
 const WRITING_TIME_MIN: Duration = Duration::from_millis(4);
 
@@ -70,7 +70,7 @@ struct Inbox {
 pub struct StoreCounts {
     /// Batches written.
     pub batches: AtomicU64,
-    /// Commands in them.
+    /// Commands in the batches.
     pub commands: AtomicU64,
     /// Nanoseconds spent writing and flushing.
     pub busy_nanos: AtomicU64,
@@ -100,7 +100,7 @@ pub struct StoreThread {
 enum Worker {
     /// On its thread; `None` once that has ended.
     Apart(Option<JoinHandle<()>>),
-    /// In the thread that asks; `None` once it is closed.
+    /// The server in the thread that asks; `None` once it is closed.
     Here(Mutex<Option<Box<Server>>>),
 }
 
@@ -298,7 +298,7 @@ struct Server {
     forget_at: u64,
     /// When the room of the disk is looked at next.
     look_at: Instant,
-    /// Since when nothing has been asked of the store.
+    /// The time since which nothing has been asked of the store.
     idle_since: Instant,
 }
 
@@ -327,7 +327,7 @@ impl Server {
         }
     }
 
-    /// Does what is asked, and prepares in the pauses, until there will be no more.
+    /// Carries out commands, and prepares in the pauses, until there will be no more.
     fn serve(mut self, shared: &Shared) {
         let mut batch = Vec::new();
         while let Some(contact) = wait(shared, &mut batch, || self.patience()) {
@@ -363,7 +363,7 @@ impl Server {
         IDLE.saturating_sub(idle)
     }
 
-    /// For how long a flush may still be owed.
+    /// The time for which a flush may still be owed.
     fn owed(&self) -> Option<Duration> {
         self.debt.patience(self.clock.now().monotonic)
     }
@@ -524,9 +524,9 @@ impl Iterator for Portion<'_, '_> {
 /// The time for which commands are waited for.
 #[derive(Clone, Copy, Debug)]
 enum Patience {
-    /// Until what is owed to the disk is due, or the contact is over.
+    /// The wait until a flush is due, or the contact is over.
     Debt(Duration),
-    /// Until a pause is over.
+    /// The wait until a pause is over.
     Pause(Duration),
 }
 

@@ -15,7 +15,7 @@ const REASONS_MOST: usize = 8;
 /// A reason that was told so long ago is a new one.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// At most a line a second, and one for each reason that was not told within the last minute.
+/// A bound of a line a second, and of one for each reason that was not told within the last minute.
 #[derive(Debug, Default)]
 pub struct Strangers {
     pace: Pace,

@@ -1,4 +1,4 @@
-//! The operator's interface: what it shows, what it refuses, and who may ask.
+//! The operator's interface: its answers, its refusals, and the rights of clients.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -245,7 +245,7 @@ fn a_wrong_file_is_refused_with_line_and_hint() {
         ),
         (
             format!("{NODE}[admin]\ntcp = \"127.0.0.1:1\"\n"),
-            "node.toml:4: administration over TCP needs a 'token'\nhint: without 'tcp' the admin socket still works, for whoever may open it",
+            "node.toml:4: administration over TCP needs a 'token'\nhint: without 'tcp' the admin socket still works, for those who may open it",
         ),
         (
             "version = 2\n".to_owned() + NODE,
@@ -542,7 +542,7 @@ fn files_that_are_named_and_not_there_are_refused() {
     );
 }
 
-/// RFC 9174 4.4.4: who need not use TLS proves no node ID.
+/// RFC 9174 4.4.4: a peer that need not use TLS proves no node ID.
 #[test]
 fn a_link_is_dialled_with_the_protocol_that_is_written() {
     let link = "[[link]]\nname = \"gamma\"\naddress = \"h:1\"\n";

@@ -188,7 +188,7 @@ fn a_node_reports_in_bundles_and_not_of_them() {
         answer.outcome.unwrap();
     }
     drop(sender);
-    // The end makes a report of all, which waits in the store for whoever collects.
+    // The end makes a report of all, which waits in the store for a collector.
     node.stop();
     let node = measuring.start();
     let told = report(&place, &node);

@@ -481,7 +481,7 @@ impl Entries {
         self.values.get(key).is_some_and(|placed| placed.line > 0)
     }
 
-    /// As it is written: `[store]`, `[[link]]`.
+    /// The section's title as it is written: `[store]`, `[[link]]`.
     #[must_use]
     pub fn title(&self) -> String {
         self.section.title()

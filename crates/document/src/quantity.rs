@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Why a text is no size, duration or the like.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// It does not begin with a number.
+    /// The text does not begin with a number.
     #[error("'{0}' does not begin with a number")]
     NoNumber(String),
     /// The unit is not known.

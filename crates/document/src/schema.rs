@@ -50,7 +50,7 @@ pub enum Absent {
     Means(&'static str),
     /// This value, as it would be written.
     Default(&'static str),
-    /// It must be absent, though it may well be looked for here; the key's meaning, a hint, says why.
+    /// The key must be absent, though it may well be looked for here; the key's meaning, a hint, says why.
     Always,
 }
 
@@ -78,7 +78,7 @@ pub enum Occurs {
     Once,
     /// `[[name]]`, any number of times.
     Many,
-    /// `[name]`, at most once, with keys of any name: what they mean is for whoever reads them.
+    /// `[name]`, at most once, with keys of any name: their meaning is the reader's.
     Loose,
 }
 
@@ -108,7 +108,7 @@ impl Section {
         all.find(|key| key.absent == Absent::Always && key.name == name)
     }
 
-    /// As it is written in a file: `[store]`, `[[link]]`.
+    /// The section's title as it is written in a file: `[store]`, `[[link]]`.
     #[must_use]
     pub fn title(&self) -> String {
         match self.occurs {

@@ -13,7 +13,7 @@ use crate::schema::{Key, Kind, Occurs, Section};
 pub type Naming = fn(&DeTable<'_>) -> Option<String>;
 
 impl Document<'_> {
-    /// Sets a value in a table of a whole file; what is set stands at an offset behind the text.
+    /// Sets a value in a table of a whole file; the value set stands at an offset behind the text.
     pub(crate) fn set<'t>(
         &self,
         top: &mut DeTable<'t>,
@@ -114,7 +114,7 @@ impl Document<'_> {
     }
 }
 
-/// The position of a section, by that position or its name; else what there is.
+/// The position of a section, by that position or its name; else the positions and names that there are.
 fn find(entries: &DeArray<'_>, which: &str, naming: Naming) -> Result<usize, String> {
     let names: Vec<String> = entries
         .iter()

@@ -1,4 +1,4 @@
-//! All that holds once a file is read: what it sets and what it leaves out, as values that a file may have.
+//! All values once a file is read: those that it sets and those that it leaves out, as a file may have them.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Entries {
 }
 
 impl Value {
-    /// As a file may have it.
+    /// The value as a file may have it.
     fn written(&self) -> Json {
         match self {
             Self::Text(text) => json!(text),

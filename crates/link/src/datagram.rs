@@ -77,9 +77,9 @@ use crate::stream::{DownReason, LinkCommand, RefuseReason, TransferId};
 /// The most that a layer can say of an outgoing transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Assurance {
-    /// That all of it left; it may be lost (`Sent`).
+    /// The whole transfer left; it may be lost (`Sent`).
     Sent,
-    /// That the peer has all of it (`Transmitted`).
+    /// The peer has the whole transfer (`Transmitted`).
     Acknowledged,
 }
 
@@ -97,7 +97,7 @@ pub struct Capabilities {
 /// Whether octets can pass in one direction of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathState {
-    /// As far as is known, yes.
+    /// The path is open, as far as is known.
     #[default]
     Open,
     /// No: the contact is over or there is no carrier.
@@ -107,9 +107,9 @@ pub enum PathState {
 /// A cue of the state of the path to a peer (RFC 5326 5: link state cues).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Path {
-    /// From here to the peer. While it is closed no datagrams are given.
+    /// The direction from here to the peer. While it is closed no datagrams are given.
     pub outgoing: PathState,
-    /// From the peer to here. While it is closed no timer that waits for the peer runs.
+    /// The direction from the peer to here. While it is closed no timer that waits for the peer runs.
     pub incoming: PathState,
     /// Octets of payload in the largest datagram that passes, where the system knows. It makes datagrams smaller than
     /// is configured, never larger.
@@ -159,7 +159,7 @@ pub enum DatagramEvent {
     Complete {
         /// The transfer.
         transfer: TransferId,
-        /// Octets of it.
+        /// Octets of the transfer.
         length: u64,
     },
     /// An incoming transfer of which pieces came will not be completed.
@@ -198,7 +198,7 @@ pub enum DatagramEvent {
         /// Times that it was broken since the last event of this rule.
         count: u64,
     },
-    /// The link is ending: open no new transfers. Those that had not begun have failed.
+    /// The link is ending: open no new transfers. Transfers that had not begun have failed.
     Ending,
     /// The link is over. Datagrams that were given and have not left are not to leave any more.
     Down(DownReason),

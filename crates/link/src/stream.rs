@@ -9,8 +9,8 @@ use bytes::Bytes;
 use dhow_bundle::storage::Piece;
 use dhow_bundle::{Instant, NodeId, Now};
 
-/// Which transfer of a session or link: outgoing ones are numbered by the node, incoming ones by the peer (over
-/// datagrams by the layer); the two spaces are separate.
+/// The number of a transfer of a session or link: outgoing ones are numbered by the node, incoming ones by the
+/// peer (over datagrams by the layer); the two spaces are separate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId(pub u64);
 
@@ -111,7 +111,7 @@ pub enum LinkCommand {
     Refuse {
         /// The transfer.
         transfer: TransferId,
-        /// Why.
+        /// The reason.
         reason: RefuseReason,
     },
     /// The TLS handshake that `StartTls` asked for succeeded with these verified identities.
@@ -123,7 +123,7 @@ pub enum LinkCommand {
     Insecure,
     /// End the session in order: finish transfers in progress, start none (RFC 9174 6.1).
     Terminate {
-        /// Why.
+        /// The reason.
         reason: TerminateReason,
     },
     /// The stream has ended or failed; no octets will come or go.
@@ -229,9 +229,9 @@ pub enum LinkEvent {
         transfer: TransferId,
         /// Octets; may be empty. Large segments arrive in several events.
         octets: Bytes,
-        /// This is the first event of the transfer.
+        /// Whether this is the first event of the transfer.
         start: bool,
-        /// The transfer is complete with these octets.
+        /// Whether the transfer is complete with these octets.
         end: bool,
         /// Length of the whole transfer when the peer said it (Transfer Length extension), on `start`;
         /// also set when start and end coincide.
@@ -293,7 +293,7 @@ pub enum LinkEvent {
     },
     /// The peer asks not to be dialled again before that (RFC 7242 6.1).
     ReconnectionDelay {
-        /// From now on; `None` for ever.
+        /// The delay from now on; `None` for ever.
         delay: Option<Duration>,
     },
     /// The session is ending, by whichever side's wish: open no new transfers on it. Those that had not

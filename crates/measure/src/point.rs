@@ -1,4 +1,4 @@
-//! A measurement point: what a program can measure at one place, declared once.
+//! A measurement point: the values that a program can measure at one place, declared once.
 
 use std::fmt::Write as _;
 

@@ -170,7 +170,7 @@ impl Schema {
         })
     }
 
-    /// The schema of the stream 0: what is said about the experiment, its streams and fields.
+    /// The schema of the stream 0: facts about the experiment, its streams and fields.
     pub fn metadata() -> Self {
         Self {
             name: METADATA_NAME.to_owned(),

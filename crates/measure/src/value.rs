@@ -1,4 +1,4 @@
-//! One measured value, lent by whoever has it.
+//! One measured value, lent by its owner.
 
 use crate::schema::{Element, Type};
 
@@ -13,7 +13,7 @@ pub enum Value<'a> {
     Int64(i64),
     /// An unsigned integer of 64 bits.
     Uint64(u64),
-    /// A number; what is not one becomes NULL in a database.
+    /// A number; NaN becomes NULL in a database.
     Double(f64),
     /// Text.
     Text(&'a str),

@@ -29,18 +29,18 @@ use crate::reservation::Comes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copy {
     Held,
-    /// It comes in, and the one that comes now does so beside it.
+    /// The copy comes in, and the bundle that comes now does so beside it.
     Comes,
     Gone,
 }
 
 /// The fate of an incoming bundle.
 pub(crate) enum Admission {
-    /// It is taken.
+    /// The bundle is taken.
     New(BundleKey),
     /// This node has it or had it: the sender may forget it.
     Known,
-    /// It is accepted and deleted at once, as its flags or its age demand.
+    /// The bundle is accepted and deleted at once, as its flags or its age demand.
     Delete,
 }
 
@@ -233,7 +233,7 @@ impl Node {
     ) -> Result<Copy, Refused> {
         let state = self.held.state(key);
         if state == Some(State::Quarantined) {
-            // The copy is better than what is here: it is taken when it comes again.
+            // The copy is better than the one here: it is taken when it comes again.
             self.delete(now, key, Removal::Deleted, None);
         }
         let Some(entry) = self.held.entry(key) else {

@@ -1,4 +1,4 @@
-//! Adverts: what routers of neighbours tell each other, in bundles between the routing services of their nodes (docs/adverts.md).
+//! Adverts: the messages of routers of neighbours, in bundles between the routing services of their nodes (docs/adverts.md).
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -48,16 +48,16 @@ pub(crate) struct Adverts {
     peers: BTreeMap<NodeId, Exchange>,
 }
 
-/// Those of one neighbour.
+/// The adverts of one neighbour.
 #[derive(Debug, Default)]
 struct Exchange {
-    /// By the name under which they go.
+    /// The subjects by the name under which they go.
     subjects: BTreeMap<String, Subject>,
-    /// Those that were read since this time, whatever their names.
+    /// The number of adverts that were read since this time, of any name.
     read: Option<(Instant, u8)>,
 }
 
-/// Those of one name.
+/// The adverts of one name.
 #[derive(Clone, Copy, Debug, Default)]
 struct Subject {
     sent: Option<Instant>,
@@ -284,7 +284,7 @@ pub(crate) fn encode(router: &str, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The router that an advert is for, and what it says to it; none where it is no advert of this version.
+/// The router that an advert is for, and the advert's content; none where it is no advert of this version.
 pub(crate) fn decode(octets: &[u8]) -> Option<(String, &[u8])> {
     if octets.len() > ADVERT_OCTETS {
         return None;

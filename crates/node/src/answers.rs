@@ -1,6 +1,6 @@
-//! The services of this node answer nobody who answers in turn, and nobody more often than is configured.
+//! The services of this node answer no service that answers in turn, and no source more often than is configured.
 //!
-//! A source is written by whoever sends a bundle. A bundle that names another node's service as its source would make the
+//! A bundle's source is written by its sender. A bundle that names another node's service as its source would make the
 //! two services answer each other without end. Services of the usual numbers and names are never answered
 //! ([`crate::local::Local::is_service`]); a service of another number is known by what it does: what it was sent comes back.
 
@@ -34,7 +34,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Withheld {
-    /// The source sends back what it is sent.
+    /// The source sends back bundles that it is sent.
     Answering,
     /// The source was answered often enough in this second.
     Often,

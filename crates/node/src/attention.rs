@@ -1,4 +1,4 @@
-//! The sessions, of neighbours and applications, that are to be attended to, and when.
+//! The sessions, of neighbours and applications, that are to be attended to, and the times of that.
 
 use alloc::collections::BTreeSet;
 

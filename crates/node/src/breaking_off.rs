@@ -118,7 +118,7 @@ impl Node {
         true
     }
 
-    /// A fragment comes from a neighbour: an older transfer of what it is a part of died without a word.
+    /// A fragment comes from a neighbour: an older transfer of its whole died without a word.
     pub(crate) fn end_older(
         &mut self,
         now: Now,

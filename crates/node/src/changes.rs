@@ -1,4 +1,4 @@
-//! Changes to the configuration of a running node: what differs is taken up, and no session ends that has nothing to do with it.
+//! Changes to the configuration of a running node: differences are taken up, and no session ends that has nothing to do with them.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,8 +20,8 @@ use crate::view::LinkOrigin;
 /// Listeners of a node, at most, those that are closed included.
 pub const LISTENERS_BOUND: usize = 1_024;
 
-/// Differences between what a node has and what it is to have. What is deleted goes before anything comes; deleting what is not there, and
-/// adding a route that is, change nothing.
+/// Differences between what a node has and what it is to have. Deletions go before anything comes; deleting what is not there, and adding
+/// a route that is, change nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Links that go, by name; routes over them go with them.
@@ -87,7 +87,7 @@ pub struct LiveSettings {
 }
 
 impl Changes {
-    /// Whether nothing differs.
+    /// Whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -118,7 +118,7 @@ impl LinkConfig {
 }
 
 impl Node {
-    /// Takes up changes. Whoever makes them has checked them: what is not possible after all is left out, and the first such thing comes back.
+    /// Takes up changes. The caller has checked them: what is not possible after all is left out, and the first such thing comes back.
     pub(crate) fn change(&mut self, now: Now, changes: Changes) -> Result<(), OperatorRefusal> {
         let mut outcome = Ok(());
         let mut note = |result: Result<(), OperatorRefusal>| {

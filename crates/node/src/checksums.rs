@@ -1,4 +1,4 @@
-//! Checksums of payload blocks: which the node's own bundles have, and links whose peer refuses blocks that have one.
+//! Checksums of payload blocks: those of the node's own bundles, and links whose peer refuses blocks that have one.
 //!
 //! A payload leaves as it lies in the store, and its checksum is what follows it there. Over a link that strips checksums the
 //! payload leaves alone, behind a head that announces none, and a break ends the bundle (RFC 9171 4.1).
@@ -35,7 +35,7 @@ impl Ending {
         *self == Self::Stored && header.version() == Version::V7
     }
 
-    /// Octets of a payload and what follows it, as they leave: what is stored, and what is not.
+    /// Octets of a payload and of the trailer, as they leave: those in the store, and those that are not.
     pub(crate) fn of_octets(&self, stored: Bytes, payload_octets: u64) -> [Bytes; 2] {
         match self {
             Self::Stored => [stored, Bytes::new()],

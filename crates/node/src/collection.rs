@@ -41,7 +41,7 @@ struct Report {
     reason: u64,
     fragment: Option<FragmentRange>,
     creation: CreationTimestamp,
-    /// When, where the bundle asked for that.
+    /// The time, where the bundle asked for it.
     time: Option<DtnTime>,
 }
 
@@ -61,7 +61,7 @@ struct Collection {
 /// The state of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// It tells what a collection still waits with.
+    /// The part has the reports with which a collection still waits.
     Current,
     /// Another bundle has taken its place: it is deleted.
     Replaced,
@@ -74,7 +74,7 @@ pub(crate) enum Part {
 pub(crate) struct Collections {
     by_report_to: BTreeMap<EndpointIndex, Collection>,
     due: BTreeSet<(Instant, EndpointIndex)>,
-    /// Those with reports that are in no part.
+    /// Endpoints with reports that are in no part.
     unwritten: BTreeSet<EndpointIndex>,
     parts: BTreeMap<BundleKey, Part>,
     /// Deletions that wait for the reports of this turn.

@@ -73,7 +73,7 @@ pub struct Config {
 
 impl Config {
     /// The defaults, in one place for the node file, for simulated nodes and for tests: a node that dials nobody and
-    /// answers whoever dials it, with a store of 10 GiB and no bound on memory.
+    /// answers any node that dials it, with a store of 10 GiB and no bound on memory.
     #[must_use]
     pub fn usual(node_ids: Vec<NodeId>) -> Self {
         Self {
@@ -218,7 +218,7 @@ pub enum PayloadChecksum {
 /// When TLS protects a session (RFC 9174 4.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tls {
-    /// No session without it.
+    /// No session without TLS.
     Required,
     /// If the peer can.
     Preferred,
@@ -238,7 +238,7 @@ pub enum Acknowledge {
     NextHop,
 }
 
-/// In which order waiting bundles leave.
+/// The order in which waiting bundles leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendOrder {
     /// First in, first out within a flow, from one source to one destination; flows take turns.
@@ -316,7 +316,8 @@ pub struct SessionPolicy {
     pub limits: Limits,
 }
 
-/// Limits of what a neighbour brings over all of its sessions; none where there is no limit. What is above it is refused for lack of resources.
+/// Limits of what a neighbour brings over all of its sessions; none where there is no limit. Bundles above a limit are refused for lack of
+/// resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Octets of bundles a second.
@@ -351,7 +352,7 @@ pub enum BundleVersions {
 }
 
 impl BundleVersions {
-    /// Those of a list of numbers; `None` where it is empty, or has others than 6 and 7.
+    /// The versions of a list of numbers; `None` where it is empty, or has others than 6 and 7.
     #[must_use]
     pub fn of_numbers(numbers: &[i64]) -> Option<Self> {
         let is_all = |of: &[i64]| numbers.iter().all(|number| of.contains(number));
@@ -363,7 +364,7 @@ impl BundleVersions {
         }
     }
 
-    /// Their numbers.
+    /// The numbers of the versions.
     pub fn numbers(self) -> impl Iterator<Item = u8> {
         let versions = Version::ALL.into_iter();
         versions
@@ -385,10 +386,10 @@ impl BundleVersions {
 /// The strictness with which bundles are read (the list of what lenient means is in the bundle crate).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadingPolicy {
-    /// As the standards say.
+    /// Bundles are read as the standards say.
     #[default]
     Strict,
-    /// With the published exceptions.
+    /// Bundles are read with the published exceptions.
     Lenient,
 }
 
@@ -446,9 +447,9 @@ pub struct Routing {
     pub router: RouterKind,
     /// With spray and wait, the copies of a bundle that is made here, 1 to 65,536 (default [`COPIES`]).
     pub copies: u32,
-    /// Whose word counts for a bundle being where it was to go (default [`RouterKind::acknowledgments`]).
+    /// The nodes whose acknowledgments end copies (default [`RouterKind::acknowledgments`]).
     pub acknowledgments: Acknowledgments,
-    /// Which copies a full store deletes.
+    /// The copies that a full store deletes.
     pub drop: DropPolicy,
 }
 
@@ -458,7 +459,7 @@ pub const COPIES: u32 = 8;
 /// Routers that are programs of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExternalConfig {
-    /// Settings of all of them.
+    /// Settings of all external routers.
     pub policy: ExternalPolicy,
     /// Their destinations. The most specific pattern of a destination counts, of [`Config::routing`] and of this, the first of equals.
     pub routing: Vec<ExternalRouting>,
@@ -494,7 +495,7 @@ impl Default for ExternalPolicy {
     }
 }
 
-/// Which status reports this node generates (RFC 9171 5.1: none by default).
+/// The status reports that this node generates (RFC 9171 5.1: none by default).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reports {
     /// Bundle processing control flags of the kinds that are generated (0x4000 reception, 0x10000 forwarding, 0x20000 delivery, 0x40000 deletion).

@@ -43,7 +43,7 @@ pub enum ContactError {
     /// Both ends are one node.
     #[error("a node needs no contact with itself")]
     Itself,
-    /// It is over before it has begun.
+    /// The contact is over before it has begun.
     #[error("it ends before it begins")]
     Reversed,
     /// Nothing could be sent in it, or more than is possible.
@@ -63,13 +63,13 @@ pub enum ContactError {
 /// The state of a contact at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has ended.
+    /// The contact has ended.
     Over,
-    /// It is on.
+    /// The contact is on.
     Now,
-    /// It is the next one of its direction.
+    /// The contact is the next one of its direction.
     Next,
-    /// Others of its direction begin before it.
+    /// Other contacts of the direction begin before it.
     Later,
 }
 
@@ -157,7 +157,7 @@ impl ContactTable {
         ways.flat_map(|(way, windows)| windows.iter().map(|it| planned(way, it)))
     }
 
-    /// All contacts in the same order, each with what it is at a time.
+    /// All contacts in the same order, each with its state at a time.
     pub fn phases(&self, at: DtnTime) -> impl Iterator<Item = (PlannedContact, Phase)> {
         self.ways.iter().flat_map(move |(way, windows)| {
             let next = first_after(windows, at).map(|(start, _)| *start);

@@ -14,7 +14,7 @@ use crate::driver::StreamId;
 use crate::node::Node;
 
 impl Node {
-    /// Datagrams came from a neighbour. Whoever reads many at once does not know how much may lie behind gaps: what the first of them bring is given to
+    /// Datagrams came from a neighbour. A reader of many at once does not know how much may lie behind gaps: octets of the first datagrams go to
     /// the store before the others take its room.
     pub(crate) fn handle_datagrams(&mut self, now: Now, session: SessionId, datagrams: &[Bytes]) {
         let mut rest = datagrams;

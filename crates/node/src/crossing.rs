@@ -36,7 +36,7 @@ pub(crate) struct Leaving {
     pub(crate) ending: Ending,
     /// Its payload, where it leaves with another than it has.
     pub(crate) record: Option<Bytes>,
-    /// It leaves in the other version.
+    /// Whether the bundle leaves in the other version.
     pub(crate) is_translated: bool,
 }
 
@@ -102,7 +102,7 @@ impl Adjacencies {
         neighbour.map_or(AgeDialect::default(), |it| it.policy.age_dialect)
     }
 
-    /// What is said of this node and of a hop to a neighbour that speaks only the other version.
+    /// The facts about this node and about a hop to a neighbour that speaks only the other version.
     fn crossing(&self, session: SessionId, header: &Header) -> Option<Edit> {
         let neighbour = self.neighbour(session)?;
         (!neighbour.speaks(header.version())).then(|| Edit {
@@ -242,7 +242,7 @@ fn payload_of(header: &Header, octets: &Bytes) -> Option<Bytes> {
     let start = header.octets.len();
     let length = usize::try_from(header.payload_octets()).ok()?;
     let end = start.checked_add(length)?;
-    // What follows the payload of a larger bundle was read in its place.
+    // Octets behind the payload of a larger bundle were read in its place.
     let whole = u64::try_from(octets.len()).ok()? >= header.total_octets();
     (whole && end <= octets.len()).then(|| octets.slice(start..end))
 }

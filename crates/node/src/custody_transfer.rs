@@ -79,8 +79,8 @@ impl Node {
     }
 
     /// Whether a bundle that leaves through a tunnel stays until the peer signals that it has it (draft-ietf-dtn-bibect-03 4.1). One in custody of
-    /// version 6 that leaves as it is has other signals, and copies of routers have none. What carries a bundle through another tunnel of this node is
-    /// made again, should it be lost, where that bundle is in custody: two tunnels through each other would wait for ever more signals.
+    /// version 6 that leaves as it is has other signals, and copies of routers have none. The carrier of a bundle through another tunnel of this node
+    /// is made again, should it be lost, where that bundle is in custody: two tunnels through each other would wait for ever more signals.
     pub(crate) fn asks_peer_for_custody(&self, session: SessionId, key: BundleKey) -> bool {
         let policy = self.adjacencies.tunnel_policy(session);
         let Some(entry) = self.held.entry(key) else {
@@ -154,7 +154,7 @@ impl Node {
         self.delivered(now, key);
     }
 
-    /// What is due of custody: bundles that others have, or that leave again, and signals to custodians.
+    /// Work of custody that is due: bundles that others have, or that leave again, and signals to custodians.
     pub(crate) fn attend_custody(&mut self, now: Now) {
         let due = self.held.custody().value().poll_timeout();
         if due.is_none_or(|due| due > now.monotonic) || self.stage != Stage::Working {

@@ -149,7 +149,7 @@ impl Node {
         self.delete(now, key, Removal::Delivered, None);
     }
 
-    /// Say that a bundle is delivered to whoever wants to know.
+    /// Tell of the delivery of a bundle: a status report, where one is asked for, and an occurrence for the driver.
     pub(crate) fn tell_delivered(&mut self, now: Now, key: BundleKey) {
         let Some(entry) = self.held.entry(key) else {
             return;

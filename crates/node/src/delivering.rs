@@ -1,4 +1,4 @@
-//! Bundles for applications of this node (RFC 9171 5.7): registrations, who takes what, and
+//! Bundles for applications of this node (RFC 9171 5.7): registrations, their subscribers, and
 //! confirmations.
 
 use crate::delivery::Registration;
@@ -49,7 +49,7 @@ impl Node {
         }
     }
 
-    /// Give an endpoint's subscribers what they have room for, in turn.
+    /// Give an endpoint's subscribers the bundles that they have room for, in turn.
     pub(crate) fn deliver(&mut self, now: Now, endpoint: EndpointIndex) {
         self.deliver_next(now, endpoint);
         self.verify_next(now, endpoint);

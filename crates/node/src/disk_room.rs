@@ -1,4 +1,4 @@
-//! The quota that counts: what the node was given, or what the disk has room for where that is less.
+//! The quota that counts: the configured one, or the room of the disk where that is less.
 //!
 //! The store tells how much that is (`StoreEvent::Capacity`), now and then and with hysteresis. The node admits no more, so that a neighbour
 //! or an application is refused before the store has to refuse, and with the bound that was met. Stored bundles stay, also where they are

@@ -41,7 +41,7 @@ impl StreamId {
     }
 }
 
-/// Something that a driver is to answer; chosen by whoever asks.
+/// The number of a question to a driver, chosen by the part that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -55,7 +55,7 @@ pub enum Purpose {
     },
     /// A connection that a neighbour made.
     Accepted {
-        /// Where.
+        /// The listener that accepted it.
         listener: ListenerId,
     },
     /// An application's connection.
@@ -73,7 +73,7 @@ pub enum Purpose {
 /// The state, as far as a driver knows it, of the path that a stream takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// Nothing speaks against it.
+    /// Nothing speaks against the path.
     Open,
     /// Octets sent over it have been sent again and are still not answered, or it began at an address that
     /// this machine no longer has.
@@ -117,7 +117,7 @@ pub enum Event {
     Store(StoreEvent),
     /// Octets that were asked for by `Action::Read`; `None` when the disk failed.
     Read {
-        /// As asked.
+        /// The ticket of the action.
         ticket: Ticket,
         /// The octets of all extents in order.
         octets: Option<Bytes>,
@@ -179,7 +179,7 @@ pub enum Event {
     DialFailed {
         /// The link.
         link: LinkId,
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
     /// Addresses or routes of the machine changed: waiting links dial at once.
@@ -199,14 +199,14 @@ pub enum Event {
     CarrierChanged {
         /// The link.
         link: LinkId,
-        /// From now on.
+        /// The state of the carrier from now on.
         carrier: Carrier,
     },
     /// The operator wants something; answered by `Action::Answer`.
     Operator {
-        /// To be repeated in the answer.
+        /// The ticket to be repeated in the answer.
         ticket: Ticket,
-        /// What.
+        /// The command.
         command: OperatorCommand,
     },
     /// Finish transfers in progress, end all sessions, take nothing new.
@@ -217,7 +217,7 @@ pub enum Event {
         place: DiscoverId,
         /// The address from which it came.
         from: SocketAddr,
-        /// Its octets; what is longer than a beacon may be cut.
+        /// Its octets; a datagram longer than a beacon may be cut.
         octets: Bytes,
     },
 }
@@ -262,7 +262,7 @@ pub enum Action {
     Store(StoreCommand),
     /// Read octets from the store; answer with `Event::Read`.
     Read {
-        /// To be repeated in the answer.
+        /// The ticket to be repeated in the answer.
         ticket: Ticket,
         /// The places to read, in order.
         extents: Extents,
@@ -283,7 +283,7 @@ pub enum Action {
         /// The stream.
         stream: StreamId,
     },
-    /// A stream has octets to write: call `poll_octets`, or, of a link over UDP, `poll_datagrams`, until it gives none. Where
+    /// A stream has octets to write: call `poll_octets`, or, of a link over UDP, `poll_datagrams`, until it gives none. If
     /// [`Node::counts_written`](crate::Node::counts_written), only once all that it gave before is written.
     Flush {
         /// The stream.
@@ -307,7 +307,7 @@ pub enum Action {
     },
     /// Answer to an operator.
     Answer {
-        /// As asked.
+        /// The ticket of the operator's command.
         ticket: Ticket,
         /// Done, or why not.
         outcome: Result<(), OperatorRefusal>,
@@ -405,15 +405,15 @@ pub enum OperatorRefusal {
     LinkFound(String),
 }
 
-/// Of which occurrences a driver wants to be told.
+/// The occurrences of which a driver wants to be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Telling {
-    /// Of all.
+    /// All occurrences.
     #[default]
     Everything,
     /// Not of what happens to every bundle: received, created, forwarded, delivered. Counters count that.
     Exceptions,
-    /// Of all, and of the steps of each bundle ([`Occurrence::Step`]).
+    /// All occurrences, and the steps of each bundle ([`Occurrence::Step`]).
     Steps,
 }
 
@@ -450,7 +450,7 @@ pub enum Occurrence {
         stream: StreamId,
         /// The link that dialled it, if one did.
         link: Option<LinkId>,
-        /// Why.
+        /// The reason.
         reason: DownReason,
     },
     /// A bundle was received from a neighbour and is durable.
@@ -498,7 +498,7 @@ pub enum Occurrence {
     Delivered {
         /// The bundle.
         id: BundleId,
-        /// Where.
+        /// The endpoint that it was delivered at.
         endpoint: EndpointId,
         /// Octets of payload.
         octets: u64,
@@ -525,7 +525,7 @@ pub enum Occurrence {
         id: BundleId,
         /// The neighbour.
         to: NodeId,
-        /// The text that came with it.
+        /// The reason that the peer gave.
         reason: RefuseReason,
     },
     /// A neighbour rejected a message of this node (RFC 9174 5.1.2): one of the two is at fault.
@@ -541,7 +541,7 @@ pub enum Occurrence {
     ReportSuppressed,
     /// The store refused octets.
     StoreRefused {
-        /// Why.
+        /// The reason.
         refusal: StoreRefusal,
     },
     /// A stored bundle is corrupt on disk and in quarantine.
@@ -558,7 +558,7 @@ pub enum Occurrence {
     ClientClosed {
         /// The stream.
         stream: StreamId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The disk, or the memory for bundles, has room for less than the quota, for notably more or less than told before, or for all of it again.
@@ -601,7 +601,7 @@ pub enum Occurrence {
         stream: StreamId,
         /// The name that it gave; empty if none.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A beacon told of a neighbour, and a link to it has been made.

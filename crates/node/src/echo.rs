@@ -1,4 +1,4 @@
-//! The echo service: what comes for it goes back to its source.
+//! The echo service: bundles for it go back to their source.
 
 use bytes::Bytes;
 use dhow_bundle::storage::{BundleKey, Extents, Piece};

@@ -2,7 +2,7 @@
 //! so (RFC 9171 5.8).
 //!
 //! Fragments are made on the way out and never stored; the bundle stays until next hops have acknowledged all of
-//! them. Where acknowledgments take their time, as over LTP, the payload of each leaves from where the bundle is stored: it was read only for
+//! them. If acknowledgments take their time, as over LTP, the payload of each leaves from where the bundle is stored: it was read only for
 //! its checksum. When one fails, it goes on behind those that were acknowledged without a gap. The cut falls at the same
 //! octets each time, so that fragments which a neighbour has already are known there for copies.
 //!

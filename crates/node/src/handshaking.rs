@@ -1,4 +1,4 @@
-//! The routing handshake with a neighbour that is an IBR-DTN: requests are answered, and sent to whoever has sent one (docs/ibr-dtn.md).
+//! The routing handshake with a neighbour that is an IBR-DTN: requests are answered, and sent to neighbours that have sent one (docs/ibr-dtn.md).
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -40,14 +40,14 @@ pub(crate) struct Handshakes {
 /// The messages of one neighbour.
 #[derive(Clone, Copy, Debug, Default)]
 struct Exchange {
-    /// It has sent a message.
+    /// Whether the neighbour has sent a message.
     speaks: bool,
     /// The last payloads that were read, the oldest first.
     read: [Option<Instant>; READS],
     /// Its last request that was answered, and its last response that was heard.
     answered: Option<Instant>,
     heard: Option<Instant>,
-    /// The last request to it.
+    /// The time of the last request to the neighbour.
     asked: Option<Instant>,
     /// The last messages to it, as long as no other bundles have their keys.
     request: Option<BundleKey>,
@@ -139,7 +139,7 @@ impl Node {
         true
     }
 
-    /// Ask a neighbour for what it has, unless it was asked a moment ago.
+    /// Ask a neighbour for its bundles, unless it was asked a moment ago.
     pub(crate) fn ask_for_handshake(&mut self, now: Now, peer: &NodeId) {
         let here = self.held.endpoints().local().counterpart(peer);
         let (Some(source), Some(destination)) = (routing_service(here), routing_service(peer))

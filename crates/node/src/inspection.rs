@@ -1,4 +1,4 @@
-//! The getters behind `view`: what a node shows of itself to its operator.
+//! The getters behind `view`, by which an operator sees the state of a node.
 
 use alloc::collections::BTreeMap;
 use alloc::string::ToString;

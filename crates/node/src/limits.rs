@@ -1,5 +1,5 @@
-//! Limits of what a neighbour brings, and of a source's share here: a rate, and a share of the store. Whoever has used theirs up is refused for lack of
-//! resources and tries again, and nobody else has less for it.
+//! Limits of the bundles that a neighbour brings, and of a source's share here: a rate, and a share of the store. A neighbour or source that has used
+//! its part up is refused for lack of resources and tries again, and nobody else has less for it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -31,7 +31,7 @@ struct Debt {
 }
 
 impl Debt {
-    /// The rest of it.
+    /// The debt that is left at a later time.
     fn after(self, now: Instant) -> Self {
         let passed = u64::try_from((now - self.at).as_nanos()).unwrap_or(u64::MAX);
         Self {

@@ -95,7 +95,7 @@ impl Node {
         );
     }
 
-    /// The planned state of the way to and from a peer. Where no contacts are planned in a direction, it is always open.
+    /// The planned state of the way to and from a peer. If no contacts are planned in a direction, it is always open.
     fn plan_with(&self, peer: &NodeId, at: DtnTime) -> Plan {
         let always = Plan {
             incoming: PathState::Open,

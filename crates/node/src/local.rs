@@ -1,4 +1,4 @@
-//! Which endpoints are this node's own, and what the node itself does at them.
+//! This node's own endpoints, and what the node itself does at them.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ const USUAL_SERVICES: [u32; 4] = [7, 2_047, 5_201, ROUTING_SERVICE];
 /// Demuxes at which they do.
 const USUAL_NAMES: [&str; 3] = ["echo", "perf", ROUTING_NAME];
 
-/// Where routers of neighbours hear of each other (docs/adverts.md).
+/// The service at which routers of neighbours hear of each other (docs/adverts.md).
 pub const ROUTING_SERVICE: u32 = 5_202;
 const ROUTING_NAME: &str = "routing";
 

@@ -1,4 +1,4 @@
-//! Memory that a node's tables take: counted as they change, so that whoever wants to know need not look at what they hold.
+//! Memory that a node's tables take: counted as they change, so that the sum is known without a look at their contents.
 //!
 //! Only places in use are counted. Tables keep room for what has left them, and fill it again before they grow.
 

@@ -42,11 +42,11 @@ const EXPIRIES_PER_TURN: usize = 512;
 /// Whether the node works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The store is telling what it holds.
+    /// The store is telling its bundles.
     Recovering,
-    /// At work.
+    /// The node is at work.
     Working,
-    /// Finishing what is under way.
+    /// Finishing transfers under way.
     ShuttingDown,
 }
 

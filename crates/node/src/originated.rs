@@ -37,7 +37,7 @@ impl Node {
         Some(stored?.0)
     }
 
-    /// The same; its octets come back, too.
+    /// Makes a bundle likewise; its octets come back, too.
     pub(crate) fn store_originated(
         &mut self,
         now: Now,

@@ -104,7 +104,7 @@ impl Node {
         self.adjacencies.discharge(session, octets);
     }
 
-    /// The peer says what became of a bundle that it kept: `None` if a node has taken it. False where it kept none of this number.
+    /// The peer tells the fate of a bundle that it kept: `None` if a node has taken it. False where it kept none of this number.
     pub(crate) fn settle_kept(
         &mut self,
         now: Now,

@@ -1,5 +1,5 @@
-//! Paths of sessions: when a driver is asked whether one still carries anything, and what follows when it
-//! does not.
+//! Paths of sessions: the times at which a driver is asked whether a path still carries anything, and the
+//! consequences where it does not.
 //!
 //! TCP finds out late that a path is back: it asks at growing intervals. So a lost path is dialled beside the
 //! connection that believes in it, at the link's own intervals, and what is answered first goes on. A session

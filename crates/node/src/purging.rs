@@ -1,4 +1,5 @@
-//! Copies of bundles that are where they were to go end (docs/adverts.md): a node says what it knows, and believes whom its configuration says.
+//! Copies of bundles that are where they were to go end (docs/adverts.md): a node tells of those that it knows, and
+//! believes the neighbours that its configuration names.
 
 use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;

@@ -68,7 +68,7 @@ impl Node {
         }
     }
 
-    /// The store could not keep a fragment: the shorter one stays what there is.
+    /// The store could not keep a fragment: the shorter one stays.
     pub(crate) fn part_refused(&mut self, now: Now, key: BundleKey) {
         let Some(fragment) = self.held.reactive_fragments_mut().remove(&key) else {
             return;
@@ -84,7 +84,7 @@ impl Node {
         }
     }
 
-    /// Nothing more of a bundle comes in, which `incoming` is of: what was acknowledged of it stays.
+    /// No more octets come of the bundle of `incoming`: its acknowledged part stays.
     pub(crate) fn end_reactive(&mut self, now: Now, of: BundleKey, incoming: Option<&Incoming>) {
         let Some(reactive) = self.held.reactive_mut().remove(&of) else {
             return;

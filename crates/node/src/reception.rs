@@ -507,7 +507,7 @@ impl Incoming {
 
 /// Octets that were accounted for.
 struct Taken {
-    /// The bundle is whole and correct.
+    /// Whether the bundle is whole and correct.
     is_whole: bool,
     /// The CRC-32C of those that do not belong to the header, where it is known.
     behind_header: Option<u32>,

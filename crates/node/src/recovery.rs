@@ -1,4 +1,4 @@
-//! Bundles that a restart found, and what the store says of their octets: whole, damaged or gone.
+//! Bundles that a restart found, and the state of their octets in the store: whole, damaged or gone.
 
 use alloc::vec::Vec;
 use core::time::Duration;

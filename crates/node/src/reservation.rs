@@ -1,4 +1,4 @@
-//! Room in the store, and who gets the last of it.
+//! Room in the store, and the bundles that get the last of it.
 //!
 //! Two neighbours that are both full and have bundles for each other would refuse each other's for ever. So a part of the quota is for
 //! exchanges alone: only a neighbour that bundles wait for here may fill it, since what it gives makes room there for these. A bundle for
@@ -7,7 +7,7 @@
 //!
 //! A bundle that is begun is to be brought to its end, so it reserves room; but a peer can announce what it
 //! likes, and need never send it. So a bundle reserves as much again as it has brought, and little
-//! before that: whoever wants to keep others out of the store must fill it.
+//! before that: a node that wants to keep others out of the store must fill it.
 
 use alloc::format;
 use dhow_bundle::mutant::{Mutant, planted};
@@ -38,11 +38,11 @@ const CREDIT_BUNDLES: u64 = 64;
 /// The origin of a bundle that wants room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comes<'a> {
-    /// It is made here.
+    /// The bundle is made here.
     FromHere,
-    /// It is made here for the router of a neighbour that is there, and is soon gone.
+    /// The bundle is made here for the router of a neighbour that is there, and is soon gone.
     ForRouter,
-    /// It answers one about as large, which goes when it comes.
+    /// The bundle answers one about as large, which goes when it comes.
     Answer,
     /// An application gives it, for this endpoint.
     Given(&'a EndpointId),
@@ -65,7 +65,7 @@ pub fn exchange_octets(quota_octets: u64) -> u64 {
 }
 
 impl Node {
-    /// A full store refuses; it never drops what it has acknowledged.
+    /// A full store refuses; it never drops bundles that it has acknowledged.
     pub(crate) fn check_room(&mut self, octets: u64, comes: Comes<'_>) -> Result<(), Refused> {
         let bundles = self.held.taken_bundles();
         let most = self.config.quota_bundles;
@@ -77,7 +77,7 @@ impl Node {
         } = self.room();
         let fits = left_bundles > 0 && (left >= octets || planted(Mutant::QuotaOfOctetsIgnored));
         self.check_memory(bundles, comes)?;
-        // Whatever fits at all is taken where nothing else is.
+        // A bundle that fits at all is taken where nothing else is.
         let fits = fits || (left >= octets && planted(Mutant::QuotaOfBundlesIgnored));
         let is_spare = (left_bundles > kept_bundles || planted(Mutant::QuotaOfBundlesIgnored))
             && left.saturating_sub(octets) >= kept;

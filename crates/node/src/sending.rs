@@ -32,7 +32,7 @@ pub(crate) struct Outgoing {
     pub(crate) key: BundleKey,
     /// Octets by which the window is charged.
     pub(crate) octets: u64,
-    /// This is only a fragment of it.
+    /// Whether this is only a fragment of the bundle.
     pub(crate) fragment: bool,
     /// Its payload begins behind so many octets of the bundle's.
     pub(crate) start: u64,
@@ -76,7 +76,7 @@ pub(crate) enum PendingRead {
 }
 
 impl Node {
-    /// Give a session what it has room for.
+    /// Give a session the bundles that it has room for.
     pub(crate) fn serve(&mut self, now: Now, session: SessionId) {
         let mut last: Option<Choice> = None;
         let mut cleared = 0_u32;

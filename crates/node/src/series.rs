@@ -2,12 +2,12 @@
 
 use alloc::collections::VecDeque;
 
-/// Values by consecutive numbers. Its room is that from the oldest value to the newest: whoever numbers sees to
-/// it that the oldest is answered some time.
+/// Values by consecutive numbers. Its room is that from the oldest value to the newest: the caller sees to it that
+/// the oldest is answered some time.
 #[derive(Debug)]
 pub(crate) struct Series<T> {
     values: VecDeque<Option<T>>,
-    /// Number of the first of them.
+    /// The number of the first item.
     first: u64,
     count: usize,
 }

@@ -1,4 +1,4 @@
-//! The services of the node itself, echo, perf and routing: whom they answer, and what they count.
+//! The services of the node itself, echo, perf and routing: the sources that they answer, and their counts.
 
 use crate::adverts::Adverts;
 use crate::answers::Answers;

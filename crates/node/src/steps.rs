@@ -32,7 +32,7 @@ pub enum Step {
         /// The time at which its header was here.
         begun: Instant,
     },
-    /// It is durable, and goes its way.
+    /// The bundle is durable, and goes its way.
     Stored {
         /// The neighbour that brought it; `None` where it was made here, or nobody knows who brought it.
         from: Option<NodeId>,
@@ -41,7 +41,7 @@ pub enum Step {
     },
     /// Fragments have made the whole.
     Assembled,
-    /// It was given to an application.
+    /// The bundle was given to an application.
     HandedOver,
     /// A neighbour has taken it, or it has left over a link on which nobody says more.
     Sent {
@@ -58,7 +58,7 @@ pub enum Step {
     Unsent {
         /// The neighbour.
         to: NodeId,
-        /// As with [`Step::Sent`].
+        /// The part as with [`Step::Sent`].
         part: Option<FragmentRange>,
         /// The time at which the transfer began.
         begun: Instant,

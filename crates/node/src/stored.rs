@@ -18,7 +18,7 @@ use dhow_link::stream::RefuseReason;
 const DEPLETED_STORAGE: u8 = 4;
 
 impl Node {
-    /// A bundle is durable: say so to whom it came from, and send it on its way.
+    /// A bundle is durable: say so to its giver, and send it on its way.
     pub(crate) fn committed(&mut self, now: Now, key: BundleKey, extents: Extents) {
         let arrival = self.held.forget_arrival(key);
         if let Some(arrival) = &arrival {

@@ -1,4 +1,4 @@
-//! Connections: what a driver opened or accepted, what speaks on them, and their timers.
+//! Connections that a driver opened or accepted: the sessions on them, and their timers.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;

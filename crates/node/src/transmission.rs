@@ -27,7 +27,7 @@ const JOIN_OCTETS: usize = 4 * 1024;
 const JOINED_OCTETS: usize = 64 * 1024;
 
 /// The number of times that a bundle of this node may be forwarded: the most that RFC 9171 4.4.3 has, since rows of nodes are long. A routing loop
-/// ends by it, and is slow before that: what comes back waits longer each time.
+/// ends by it, and is slow before that: a bundle that comes back waits longer each time.
 pub(crate) const HOP_LIMIT: u8 = 255;
 
 /// Flags that an application may ask for (RFC 9171 4.2.3). Of version 6 all of these but the times of reports, which it always has, and
@@ -75,7 +75,7 @@ struct Prepared {
     asked: SendRequest,
     primary: PrimaryBlock,
     priority: Priority,
-    /// The bundle says that its report-to endpoint reads aggregated reports.
+    /// Whether the bundle says that its report-to endpoint reads aggregated reports.
     announces: bool,
     template: HeaderTemplate,
 }

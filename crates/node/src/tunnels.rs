@@ -16,7 +16,7 @@ use crate::sending::{NOT_ACCEPTABLE_RETRY, PendingRead};
 /// Octets of a payload that are read first: a custody signal has no more.
 const FIRST_OCTETS: u64 = 64 * 1024;
 
-/// Octets that are read at once behind them.
+/// Octets that are read at once behind the first.
 const NEXT_OCTETS: u64 = 256 * 1024;
 
 impl Node {
@@ -98,7 +98,7 @@ impl Node {
         }
     }
 
-    /// A tunnel is closed: what it has not settled is read again when it is open.
+    /// A tunnel is closed: carriers that it has not settled are read again when it is open.
     pub(crate) fn close_tunnel(&mut self, now: Now, session: SessionId) {
         self.settle_encapsulating(now, session);
         let tunnel = self.adjacencies.tunnel_mut(session);

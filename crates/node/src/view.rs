@@ -30,15 +30,15 @@ pub enum LinkState {
 /// The state of a stored bundle, for an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BundleState {
-    /// It waits for a hop or a subscriber.
+    /// The bundle waits for a hop or a subscriber.
     Waiting,
-    /// It is with a session or a subscriber.
+    /// The bundle is with a session or a subscriber.
     InFlight,
-    /// It is tried again after a while: a neighbour refused it, it came back, or its checksums are compared.
+    /// The bundle is tried again after a while: a neighbour refused it, it came back, or its checksums are compared.
     AwaitingRetry,
-    /// It waits for the decision of a router that is a program.
+    /// The bundle waits for the decision of a router that is a program.
     AwaitingRouter,
-    /// It has left over a link that promises nothing, and is kept until it expires.
+    /// The bundle has left over a link that promises nothing, and is kept until it expires.
     Sent,
     /// The next hop has it, and this node is its custodian until a signal says who is.
     AwaitingSignal,
@@ -67,7 +67,7 @@ impl fmt::Display for BundleState {
 /// The origin of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkOrigin {
-    /// By the configuration.
+    /// The configuration.
     Configured,
     /// An operator added it to the running node.
     Added,
@@ -119,11 +119,11 @@ pub struct NeighbourView {
     pub heard: Instant,
     /// The time between its beacons, milliseconds.
     pub period_ms: u64,
-    /// Beacons that came from it.
+    /// Beacons that came from the neighbour.
     pub beacons: u64,
     /// The name of its link, once it has one.
     pub link: Option<String>,
-    /// Established sessions with its node ID, whoever dialled them.
+    /// Established sessions with the neighbour's node ID, dialled by either side.
     pub sessions: usize,
     /// Whether one of them is under TLS, in which it proved what policy asks for.
     pub is_secured: bool,
@@ -150,11 +150,11 @@ pub struct SessionView {
     pub heard: Instant,
     /// Bundles that the neighbour acknowledged.
     pub bundles_sent: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub octets_sent: u64,
     /// Bundles that came and were acknowledged.
     pub bundles_received: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub octets_received: u64,
     /// Bundles refused since the neighbour, or a source, had used up what it may have.
     pub limited: u64,
@@ -170,11 +170,11 @@ pub struct SessionView {
 /// the one goes first from which octets came last the longer ago.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Activity {
-    /// It has brought no bundle yet.
+    /// The connection has brought no bundle yet.
     Nothing,
-    /// It has brought bundles, and octets last then.
+    /// The connection has brought bundles, and octets last then.
     Idle(Instant),
-    /// It is within a bundle, of which octets came last then.
+    /// The connection is within a bundle, of which octets came last then.
     Arriving(Instant),
 }
 
@@ -192,11 +192,11 @@ pub struct Unwritten {
 pub struct DatagramCounts {
     /// Datagrams that came.
     pub received: u64,
-    /// Octets of UDP payload in them.
+    /// Octets of UDP payload in the datagrams.
     pub received_octets: u64,
     /// Datagrams given to be sent.
     pub sent: u64,
-    /// Octets of UDP payload in them.
+    /// Octets of UDP payload in the datagrams.
     pub sent_octets: u64,
     /// Times that one of those that came broke a rule, and was dropped in whole or in part.
     pub faults: u64,
@@ -233,7 +233,7 @@ pub struct ProgramView {
     pub name: String,
     /// Patterns of the destinations that it decides about.
     pub patterns: Vec<String>,
-    /// Whether it is there.
+    /// Whether the program is there.
     pub is_there: bool,
     /// Times that it came.
     pub sessions: u64,
@@ -267,7 +267,7 @@ pub struct RegistrationView {
     pub subscribers: usize,
     /// The fate of bundles while it is passive.
     pub failure_action: DeliveryFailureAction,
-    /// Bundles that wait for it.
+    /// Bundles that wait for the endpoint.
     pub waiting: usize,
 }
 
@@ -278,7 +278,7 @@ pub struct DestinationView {
     pub destination: EndpointId,
     /// Bundles stored.
     pub bundles: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub octets: u64,
     /// Milliseconds for which the oldest of them has been here.
     pub oldest_ms: u64,
@@ -299,7 +299,7 @@ pub struct LoadView {
     pub destination: Option<EndpointId>,
     /// Bundles stored.
     pub bundles: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub octets: u64,
     /// Milliseconds for which the oldest of them has been here.
     pub oldest_ms: u64,
@@ -312,11 +312,11 @@ pub struct TrafficView {
     pub peer: Option<NodeId>,
     /// Bundles that it acknowledged.
     pub bundles_sent: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub octets_sent: u64,
     /// Bundles that came and were acknowledged.
     pub bundles_received: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub octets_received: u64,
 }
 
@@ -356,7 +356,7 @@ pub struct Counters {
     pub created: u64,
     /// Bundles received from neighbours and stored.
     pub received: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub received_octets: u64,
     /// When the last of them was stored.
     pub last_received: Option<Instant>,
@@ -364,7 +364,7 @@ pub struct Counters {
     pub duplicates: u64,
     /// Bundles that neighbours took.
     pub forwarded: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub forwarded_octets: u64,
     /// Bundles delivered to applications.
     pub delivered: u64,
@@ -374,11 +374,11 @@ pub struct Counters {
     pub deleted: u64,
     /// Incoming bundles refused.
     pub refused: u64,
-    /// Those of them that were refused since their neighbour brought more than its rate.
+    /// Bundles of them that were refused since their neighbour brought more than its rate.
     pub limited_rate: u64,
-    /// Those since their neighbour had used up its share of the store.
+    /// Bundles of them that were refused since their neighbour had used up its share of the store.
     pub limited_share: u64,
-    /// Those since their source had.
+    /// Bundles of them that were refused since their source had used up its share.
     pub limited_source: u64,
     /// Outgoing bundles that neighbours refused.
     pub refused_by_peers: u64,
@@ -386,7 +386,7 @@ pub struct Counters {
     pub untranslatable: u64,
     /// Status reports generated.
     pub reports: u64,
-    /// Those of them sent in bundles that can carry many.
+    /// Reports of them sent in bundles that can carry many.
     pub reports_collected: u64,
     /// Status reports not generated because there were too many.
     pub reports_suppressed: u64,

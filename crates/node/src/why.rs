@@ -1,4 +1,4 @@
-//! Why bundles wait: what a node answers to an operator who asks.
+//! The reasons for which bundles wait, for an operator.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -35,24 +35,24 @@ pub struct Why {
     pub present: Present,
     /// The router that decides about the destination, where routes do not.
     pub router: Option<String>,
-    /// The causes: what is the matter with the bundle itself first, then each next hop, best first.
+    /// The causes: obstacles of the bundle itself first, then each next hop, best first.
     pub causes: Vec<Cause>,
 }
 
 /// The bundles for a destination that are here, by what they wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Present {
-    /// For a next hop, or an application that takes them.
+    /// Bundles that wait for a next hop, or for an application that takes them.
     pub waiting: u64,
     /// On their way to a neighbour, or with an application, and not acknowledged yet.
     pub in_flight: u64,
-    /// For their next attempt.
+    /// Bundles that wait for their next attempt.
     pub resting: u64,
     /// Milliseconds until the first of those is tried again.
     pub retry_in_ms: Option<u64>,
     /// Fragments, for the others of their wholes.
     pub fragments: u64,
-    /// They have left, and are kept.
+    /// Bundles that have left, and are kept.
     pub sent: u64,
     /// Damaged on disk.
     pub damaged: u64,
@@ -69,17 +69,17 @@ pub enum Cause {
     NotChosen(usize),
     /// A router that is a program has not decided.
     Undecided,
-    /// This next hop has not taken it.
+    /// The next hop has not taken the bundle.
     Way(Way),
     /// The endpoint is of this node, and no application has registered it.
     NotRegistered,
     /// The endpoint is registered, and no application takes deliveries.
     NoSubscriber,
-    /// It is with an application that has not confirmed it, or waits for its turn there.
+    /// The bundle is with an application that has not confirmed it, or waits for its turn there.
     Delivering,
-    /// It is being sent to these neighbours.
+    /// The bundle is being sent to these neighbours.
     Sending(Vec<NodeId>),
-    /// It rests for so many milliseconds.
+    /// The bundle rests for so many milliseconds.
     Resting(u64),
     /// A neighbour refused it last, so many milliseconds ago.
     Refused {
@@ -90,11 +90,11 @@ pub enum Cause {
         /// Milliseconds since.
         ago_ms: u64,
     },
-    /// It has left over a link that promises nothing, and is kept until it expires.
+    /// The bundle has left over a link that promises nothing, and is kept until it expires.
     Sent,
     /// The next hop has it, and this node is its custodian until a signal comes.
     AwaitingSignal,
-    /// It is a fragment for an endpoint here, and others of its whole are missing.
+    /// The bundle is a fragment for an endpoint here, and others of its whole are missing.
     Fragments {
         /// Octets of the whole that are here.
         octets: u64,
@@ -127,18 +127,18 @@ pub struct Way {
 /// Why a bundle may not go to a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bar {
-    /// It came from there.
+    /// The bundle came from there.
     CameFromThere,
-    /// It must not be fragmented, and is larger than what the neighbour takes in one transfer.
+    /// The bundle must not be fragmented, and is larger than what the neighbour takes in one transfer.
     TooLarge {
         /// Octets of the bundle.
         octets: u64,
         /// The neighbour's transfer MRU, octets.
         transfer_mru: u64,
     },
-    /// It has no form in the version of the Bundle Protocol that the neighbour speaks.
+    /// The bundle has no form in the version of the Bundle Protocol that the neighbour speaks.
     OtherVersion,
-    /// It has left over this link already, which promises nothing.
+    /// The bundle has left over this link already, which promises nothing.
     HasLeft,
 }
 
@@ -272,7 +272,7 @@ impl Node {
         causes
     }
 
-    /// What an endpoint of this node lacks for deliveries.
+    /// The causes at an endpoint of this node that keep bundles from delivery.
     fn registration_lacks(&self, destination: &EndpointId) -> Option<Cause> {
         let index = self.held.endpoints().find(destination);
         let registrations = self.delivery.registrations();

@@ -1,4 +1,4 @@
-//! Neighbours that say of bundles that they are where they were to go, by hand: whom a node believes, and what becomes of its copies (docs/adverts.md).
+//! Neighbours that say of bundles that they are where they were to go, by hand: those that a node believes, and the fate of its copies (docs/adverts.md).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -39,9 +39,9 @@ const LIFETIME_MS: u64 = 2 * YEAR_MS;
 enum Certificate {
     /// There is no TLS.
     Missing,
-    /// It names no node.
+    /// The certificate names no node.
     Nameless,
-    /// It names the neighbour.
+    /// The certificate names the neighbour.
     Own,
 }
 

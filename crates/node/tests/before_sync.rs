@@ -388,7 +388,7 @@ fn fragments_of_a_bundle_wait_while_an_application_has_it_and_the_store_has_not(
     pair.world.machines[1].store.capacity = Some(0);
     pair.stall(1, false);
     pair.world.machines[1].store.capacity = None;
-    // The sender cuts it now: whoever it asked to keep it has not.
+    // The sender cuts it now: the peer that it asked to keep it has not.
     pair.world.crash(0);
     for link in &mut pair.world.machines[0].config.links {
         link.policy.fragment_octets = Some(2);

@@ -88,7 +88,7 @@ fn there_are_so_many_copies_and_no_more() {
         send(&mut world, 0, "ipn:99.42", 1);
         world.stay(300);
         assert_eq!(holders(&world).len(), expected, "{copies} copies");
-        // What a neighbour got says how many it may make, where that is more than one.
+        // A bundle that a neighbour got says how many copies it may make, where that is more than one.
         let permits = (0..8).flat_map(|at| headers(&world, at));
         let permits: Vec<u64> = permits.filter_map(|header| header.permits()).collect();
         assert!(
@@ -152,7 +152,7 @@ fn a_restart_neither_adds_copies_nor_takes_them_away() {
     assert_eq!(headers(&world, 2)[0].permits(), None);
 }
 
-/// RFC 6693 2.1: who met the destination is given the bundle, and who did not is not.
+/// RFC 6693 2.1: a node that met the destination is given the bundle, and one that did not is not.
 #[test]
 fn those_who_met_the_destination_are_given_its_bundles() {
     let mut world = circle(4, 4, RouterKind::Prophet, 1);

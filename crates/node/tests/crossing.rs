@@ -169,7 +169,7 @@ fn a_payload_that_is_in_memory_gets_a_checksum() {
     }
 }
 
-/// RFC 5050 6.1.1, RFC 9171 6.1.1: a report is in the version of its subject where it was made, and crosses to who asked.
+/// RFC 5050 6.1.1, RFC 9171 6.1.1: a report is in the version of its subject where it was made, and crosses to the node that asked.
 #[test]
 fn reports_come_to_who_asked_in_the_version_that_is_spoken_there() {
     for near in [6, 7] {

@@ -195,8 +195,8 @@ fn a_neighbour_that_has_the_age_in_type_10_gets_no_custody_id() {
     }
 }
 
-/// RFC 5050 5.12: all fragments of a bundle are acknowledged, and lost with the next hop's disk before the custodian heard a word. What leaves again
-/// is all of the bundle, and not the last octet alone.
+/// RFC 5050 5.12: all fragments of a bundle are acknowledged, and lost with the next hop's disk before the custodian heard a word. All of the bundle
+/// leaves again, and not the last octet alone.
 #[test]
 fn a_bundle_whose_fragments_nobody_told_of_leaves_again_as_a_whole() {
     let mut world = line(5, |number, config| match number {

@@ -1,4 +1,4 @@
-//! A neighbour that is full: what is sent to it in vain, and how soon it gets more once it has room.
+//! A neighbour that is full: the octets sent to it in vain, and how soon it gets more once it has room.
 #![allow(
     dead_code,
     clippy::unwrap_used,

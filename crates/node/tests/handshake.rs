@@ -475,7 +475,7 @@ fn tables_of_prophet_lead_bundles_both_ways() {
     assert_eq!(told[&3], table(&expected));
 }
 
-/// What a neighbour says to be delivered it gets no copy of; this node keeps it.
+/// Bundles that a neighbour says to be delivered are not copied to it; this node keeps them.
 #[test]
 fn delivered_bundles_are_not_given_and_not_deleted() {
     let mut world = node(RouterKind::Prophet);
@@ -527,7 +527,7 @@ fn three_held(acknowledgments: Acknowledgments) -> World {
     world
 }
 
-/// Of applications; messages that wait for neighbours are others.
+/// Bundles of applications; messages that wait for neighbours are others.
 fn held(world: &World) -> Vec<u64> {
     let kept = world.machines[0].store.kept.bundles.values();
     let ids = kept.map(|(stored, _)| &stored.id);
@@ -630,7 +630,7 @@ proptest! {
         }
         world.pass(Duration::from_secs(2));
         ibr.heard(&mut world);
-        // What came before may have been read late, and answered just now: who gets no answer asks again.
+        // Requests before may have been read late, and answered just now: a neighbour that gets no answer asks again.
         let mut messages = Vec::new();
         for _ in 0..5 {
             ibr.say(&mut world, REQUEST);

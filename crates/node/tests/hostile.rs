@@ -36,7 +36,7 @@ const NOW: Now = Now {
     dtn: world::EPOCH,
 };
 
-/// A node without a driver: what it says to its store and of itself is kept.
+/// A node without a driver: its commands to its store and its words of itself are kept.
 struct Bare {
     node: Node,
     commands: Vec<StoreCommand>,

@@ -82,7 +82,7 @@ fn a_neighbour_that_floods_has_its_share_and_another_all_the_rest() {
         assert_eq!(held(&world, 0).0, 45, "what is refused stays there");
         send(&mut world, 2, "ipn:2.1", 5);
         world.until("the other's are here", |world| held(world, 1).0 == 10);
-        // What is delivered makes room: all of it arrives, each once.
+        // Delivered bundles make room: all of them arrive, each once.
         let receiver = world.connect(1, Client::new("ipn:2.1", true));
         world.until("all is delivered", |world| {
             world.client(1, receiver).received.len() == 55

@@ -453,7 +453,7 @@ fn thousands_of_runs_between_the_gaps_of_one_block_are_kept() {
     assert!(received[0].1 == sent);
 }
 
-/// What lies in the store takes no memory while the peer, a minute away, has not said that it has it: the window keeps nothing from leaving.
+/// Octets in the store take no memory while the peer, a minute away, has not said that it has them: the window keeps nothing from leaving.
 #[test]
 fn bundles_and_fragments_leave_without_a_pause_where_the_window_is_small() {
     for (block_octets, sizes) in [
@@ -569,7 +569,7 @@ fn a_bundle_without_room_keeps_no_other_of_its_block_away() {
         });
         world.stay(120);
         assert_eq!((stored(&world, 0), stored(&world, 1)), (1, 10));
-        // What is delivered makes room for it.
+        // Delivered bundles make room for it.
         let receiver = world.connect(1, Client::new("ipn:2.42", true));
         world.until("all are delivered", |world| {
             world.client(1, receiver).received.len() == 11

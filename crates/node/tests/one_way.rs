@@ -298,7 +298,7 @@ fn a_broken_stream_ends_its_connection_alone() {
     assert!(rules[1].contains("after 20 of a bundle's 256 octets"));
 }
 
-/// What a connection of STCP brings of a bundle, in pieces.
+/// Octets that a connection of STCP brings of a bundle, in pieces.
 struct Copy {
     stream: StreamId,
     octets: Vec<u8>,

@@ -156,7 +156,7 @@ fn a_node_that_is_told_not_to_passes_nothing_on() {
     assert_eq!(passed(&world, 1), 0);
 }
 
-/// RFC 9174 5.2.3 by policy: who sent it waits for the next hop's acknowledgment, but not for a hop that is
+/// RFC 9174 5.2.3 by policy: a sender waits for the next hop's acknowledgment, but not for a hop that is
 /// gone.
 #[test]
 fn by_policy_the_acknowledgment_waits_for_the_next_hop() {
@@ -491,7 +491,7 @@ proptest! {
     }
 }
 
-/// RFC 9174 4.6: what is longer than the next hop's whole store goes as fragments that it has room for.
+/// RFC 9174 4.6: a bundle longer than the next hop's whole store goes as fragments that it has room for.
 #[test]
 fn a_bundle_that_is_longer_than_the_next_hop_has_room_for_passes_it_in_fragments() {
     for seed in 0..8 {

@@ -1,4 +1,4 @@
-//! Priorities: what is to leave first does, after a restart too, and no more than a neighbour or an application may say.
+//! Priorities: bundles that are to leave first do, after a restart too, and no more than a neighbour or an application may say.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -101,7 +101,7 @@ impl Seen {
     }
 }
 
-/// Lets a ring have bundles for so long; what was forwarded meanwhile.
+/// Lets a ring have bundles for so long; the number forwarded meanwhile comes back.
 fn turn(world: &mut World, bundles: &[Vec<u8>], duration: Duration) -> Seen {
     world.settle();
     let mut seen = Seen::default();

@@ -1,4 +1,4 @@
-//! Bundles in bundles (draft-ietf-dtn-bibect-03): what leaves through a tunnel comes out at its other end, whatever breaks on the way.
+//! Bundles in bundles (draft-ietf-dtn-bibect-03): bundles that leave through a tunnel come out at its other end, whatever breaks on the way.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -414,7 +414,7 @@ fn tunnels_with_custody_that_lead_through_each_other_do_not_grow() {
     assert!(headers(&world, 0).len() <= 3);
 }
 
-/// A bundle for whose carrier this node has no room: what goes to the same neighbour by itself is not kept back.
+/// A bundle for whose carrier this node has no room: bundles to the same neighbour by itself are not kept back.
 #[test]
 fn a_carrier_without_room_keeps_nothing_else_back() {
     let mut world = line(12, BibePolicy::default(), |number, config| {
@@ -498,7 +498,7 @@ fn a_node_that_is_no_peer_is_not_listened_to() {
     assert!(world.client(3, receiver).received.is_empty() && is_empty(&world));
 }
 
-/// The receiver's link is down: what came waits for it.
+/// The receiver's link is down: the bundles wait for it.
 #[test]
 fn what_came_waits_while_the_link_is_down() {
     let mut world = line(7, custodial(), |_, _| ());

@@ -1011,8 +1011,8 @@ fn still_held(world: &World, received: &[(u64, Vec<u8>)]) -> usize {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
-    /// Whatever is killed and cut, whenever: everything that was accepted arrives whole, and nothing
-    /// arrives again after its confirmation was durable.
+    /// Nodes are killed and links cut at any time: everything that was accepted arrives whole, and
+    /// nothing arrives again after its confirmation was durable.
     #[test]
     fn crashes_and_cuts_at_any_moment_lose_and_repeat_nothing(seed in any::<u64>(), troubles in prop::collection::vec((1_u64..400, 0_usize..4, 0_u64..2), 1..8)) {
         let mut world = World::line(3, seed, |_, config| {

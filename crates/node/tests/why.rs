@@ -1,4 +1,4 @@
-//! What a node answers when an operator asks why something waits.
+//! The answers of a node when an operator asks why something waits.
 #![allow(
     dead_code,
     clippy::unwrap_used,

@@ -40,7 +40,7 @@ const PANEL: Frame = Frame {
 const RIGHT: u64 = 24;
 const TOP: u64 = 12;
 const BOTTOM: u64 = 34;
-/// Between a label of the vertical axis and the frame.
+/// The room between a label of the vertical axis and the frame.
 const GAP: u64 = 8;
 
 /// Half the width of a cross, in tenths.
@@ -84,9 +84,9 @@ pub struct Curve {
     pub name: String,
     /// The style of its line.
     pub look: Look,
-    /// In the order of the first number.
+    /// The points in the order of the first number.
     pub points: Vec<(u64, u64)>,
-    /// For the same first numbers, the lowest and the highest.
+    /// The lowest and the highest for the same first numbers.
     pub band: Vec<(u64, u64, u64)>,
     /// Lines up and down through points: a first number, the lowest and the highest.
     pub bars: Vec<(u64, u64, u64)>,
@@ -123,7 +123,7 @@ impl Curve {
 pub struct Picture<'a> {
     /// The heading, as plain text.
     pub title: &'a str,
-    /// In the order in which they are drawn.
+    /// The curves in the order in which they are drawn.
     pub curves: &'a [Curve],
     /// The quantity on the horizontal axis.
     pub along: Axis,

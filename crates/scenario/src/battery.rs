@@ -1,4 +1,4 @@
-//! Batteries of hosts: what is in them, and what takes it.
+//! Batteries of hosts: their energy, and the power that takes it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `[energy]`: what processors, hosts, links and octets take.
+//! `[energy]`: the power of processors, hosts and links, and the energy of octets.
 
 use dhow_document::quantity::{QuantityError, parse_energy, parse_power};
 use dhow_document::{Document, Entries, FileError};

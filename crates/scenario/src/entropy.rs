@@ -1,4 +1,4 @@
-//! All chance in a scenario and in what runs it: drawn from one seed, the same on every machine and in every build.
+//! All chance in a scenario and in the program that runs it: drawn from one seed, the same on every machine and in every build.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ pub struct Entropy {
 }
 
 impl Entropy {
-    /// From this purpose on they are those of scenario files.
+    /// The first purpose of those of scenario files.
     pub const OURS: u64 = 1_000;
 
     /// When payloads of a scenario's traffic are sent, and how large they are.
     pub const TRAFFIC: u64 = 6;
 
     /// The stream that a seed gives for a purpose and a number. Each purpose has streams of its own, so that more of one do not
-    /// change another; those below [`Entropy::OURS`], but for [`Entropy::TRAFFIC`], are for whoever runs a scenario.
+    /// change another; those below [`Entropy::OURS`], but for [`Entropy::TRAFFIC`], are for the program that runs a scenario.
     #[must_use]
     pub fn new(seed: u64, purpose: impl Into<u64>, which: usize) -> Self {
         let which = u64::try_from(which).unwrap_or(u64::MAX);

@@ -19,11 +19,11 @@ const CPU_HINT: &str = "for example: cpu = \"10%\", \"0.25%\" (0.1% is the least
 pub struct Host {
     /// The kind of program that runs there.
     pub kind: HostKind,
-    /// The processor that it has; none where it may take what there is.
+    /// The processor that it has; none where it has no limit.
     pub processor: Option<Processor>,
-    /// From when on, from the start of the run.
+    /// The time from which on the limit holds, from the start of the run.
     pub cpu_from: Duration,
-    /// Until when.
+    /// The time until which the limit holds.
     pub cpu_until: Option<Duration>,
     /// Octets of memory that it may take.
     pub memory_octets: Option<u64>,

@@ -32,7 +32,7 @@ const UDP_HEADERS_OCTETS: u64 = 28;
 const LOG_HEAD_OCTETS: u64 = 8192;
 const SEGMENTS_MIN: u64 = 6;
 
-/// Round trips that a keepalive interval has at least, where the file sets none: what is lost takes one more each time.
+/// Round trips that a keepalive interval has at least, where the file sets none: lost octets take one more each time.
 const KEEPALIVE_ROUND_TRIPS: u128 = 4;
 
 /// Below this a custodian would send a bundle again before any signal can have come.

@@ -1,4 +1,4 @@
-//! The network as far as it has been read: nodes, links and contacts, and where their names stand.
+//! The network as far as it has been read: nodes, links and contacts, and the lines of their names.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Network {
     pub(crate) nodes: Vec<Node>,
     pub(crate) links: Vec<Link>,
     pub(crate) contacts: Vec<Contact>,
-    /// Differences from what a file says, for whoever runs the scenario.
+    /// Differences from the file, for the person who runs the scenario.
     pub(crate) notes: Vec<String>,
     by_name: BTreeMap<String, NodeIndex>,
     by_number: BTreeMap<u32, NodeIndex>,
@@ -224,7 +224,7 @@ impl Network {
         )
     }
 
-    /// Which nodes there are, for a hint.
+    /// The names of the nodes, for a hint.
     fn there_are(&self) -> String {
         match self.nodes.is_empty() {
             true => {

@@ -1,4 +1,4 @@
-//! Which runs of a scenario a study has: every combination of what is swept, each several times, in an order.
+//! The runs of a study of a scenario: every combination of the swept values, each several times, in an order.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ const FILES: [&str; 3] = ["rate_trace", "file", "list"];
 pub enum Extent {
     /// The file as it is.
     Usual,
-    /// With what `[full]` sets.
+    /// The study with the values of `[full]`.
     Full,
 }
 
@@ -46,7 +46,7 @@ pub struct Plan {
     pub left_out: Vec<LeftOut>,
 }
 
-/// A variant that is not run, since it needs what there is not.
+/// A variant that is not run, since its needs are not met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// Its name.
@@ -64,7 +64,7 @@ pub struct PlannedRun {
     pub number: u32,
     /// The values that the sweep sets, each with its path.
     pub point: Vec<(String, String)>,
-    /// Which repeat of the combination, from 1.
+    /// The number of the combination's repeat, from 1.
     pub repeat: u32,
     /// Its seed.
     pub seed: u64,
@@ -72,7 +72,7 @@ pub struct PlannedRun {
     pub settings: Vec<String>,
 }
 
-/// The keys that a scenario's runs differ in, where what is swept and all variants can be: for whoever runs it once, as the file is.
+/// The keys that a scenario's runs differ in, where what is swept and all variants can be: for a run of the file as it is.
 ///
 /// # Errors
 /// When a value of a sweep or a variant makes no scenario.

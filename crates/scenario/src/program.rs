@@ -1,4 +1,4 @@
-//! `[[program]]`: what runs on a node beside it.
+//! `[[program]]`: programs that run on a node beside it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct Program {
     pub name: String,
     /// The node on whose host it runs.
     pub node: NodeIndex,
-    /// It, and its words; names in braces are not yet addresses.
+    /// The program, and its words; names in braces are not yet addresses.
     pub words: Vec<String>,
     /// When it begins, from the start of the run.
     pub start: Duration,
@@ -46,7 +46,7 @@ pub enum Failure {
     /// The run has failed.
     #[default]
     OfRun,
-    /// It is what was measured; the run goes on.
+    /// The failure is what was measured; the run goes on.
     Measured,
 }
 
@@ -197,7 +197,7 @@ fn order(document: &Document<'_>, programs: &mut [Program]) -> Result<(), FileEr
 struct Values(Vec<(String, String)>);
 
 impl Values {
-    /// Those of a file.
+    /// The names of a file.
     ///
     /// # Errors
     /// When a name stands for something else, or for nothing that a program says.

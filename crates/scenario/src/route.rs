@@ -1,4 +1,4 @@
-//! `[[route]]`: which neighbour is next, beside those over the fewest links; `[[routing]]`: who decides about bundles.
+//! `[[route]]`: the next neighbour, beside those over the fewest links; `[[routing]]`: the routers that decide about bundles.
 
 use std::collections::BTreeSet;
 

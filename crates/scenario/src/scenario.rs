@@ -36,11 +36,11 @@ pub struct LinkIndex(pub usize);
 /// A network, what happens to it, and when to stop.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// For people.
+    /// The name for people.
     pub name: String,
-    /// From which all entropy is drawn, unless the run says otherwise.
+    /// The seed from which all entropy is drawn, unless the run says otherwise.
     pub seed: u64,
-    /// A run with another seed is one of another network: the file is to be read again with that seed.
+    /// Whether a run with another seed is one of another network: the file is to be read again with that seed.
     pub every_seed: bool,
     /// The part of sessions and stores that a simulation has.
     pub fidelity: Fidelity,
@@ -74,7 +74,7 @@ pub struct Scenario {
     pub energy: Option<Energy>,
     /// Contents of the report of many runs: keys of `[report]` and their texts; those of a list are lines.
     pub report: BTreeMap<&'static str, String>,
-    /// Differences from what a contact plan says: sentences for whoever runs the scenario.
+    /// Differences from a contact plan: sentences for the person who runs the scenario.
     pub notes: Vec<String>,
     /// The fault of a part of the file that only a testbed can do, if there is one.
     pub unsimulated: Option<ScenarioError>,
@@ -86,7 +86,7 @@ pub enum Fidelity {
     /// All octets, in sessions and on disks.
     #[default]
     Octet,
-    /// Of payloads the length alone, and of disks what is durable on them.
+    /// The length of payloads alone, and of disks the octets that are durable.
     Bundle,
 }
 
@@ -149,7 +149,7 @@ pub struct Node {
     pub host: Arc<Host>,
     /// The node whose host it is on as well; that one is on its own.
     pub guest_of: Option<NodeIndex>,
-    /// What it and its radios live on, where that has an end.
+    /// The battery of the node and its radios, where energy has an end.
     pub battery: Option<Battery>,
 }
 
@@ -192,7 +192,7 @@ pub struct Link {
     pub rate_trace: Option<RateTrace>,
     /// The time for which they are on their way.
     pub delay: Delay,
-    /// Which packets of them are lost and have to be sent again.
+    /// The loss of packets; lost ones are sent again.
     pub loss: Loss,
     /// The time by which they may arrive later than by the delay, at most.
     pub jitter: Duration,
@@ -221,18 +221,18 @@ pub struct Link {
 /// The channel of a radio, for which its links wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// Which of the scenario's radios; each host has one of it at most.
+    /// The number of the radio in the scenario; each host has one of it at most.
     pub radio: u32,
-    /// Whom it is taken from while a host sends.
+    /// The radios for which the channel is busy while a host sends.
     pub sharing: Sharing,
 }
 
 /// The radios that are busy while a host sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Its own and that of whom it sends to.
+    /// Its own radio and that of the host that it sends to.
     Ends,
-    /// Those of all within its reach, and of whom it sends to.
+    /// The radios of all hosts within its reach, and of the host that it sends to.
     Reach,
 }
 
@@ -269,7 +269,7 @@ pub enum Presence {
 pub enum AtEnd {
     /// Both sides are told that they are gone.
     Reset,
-    /// Nobody is told; what was not through yet goes on when the next contact begins.
+    /// Nobody is told; octets that were not through yet go on when the next contact begins.
     Silence,
 }
 
@@ -308,11 +308,11 @@ pub struct Routing {
     pub to: Option<NodeIndex>,
     /// The router that decides about them.
     pub router: RouterKind,
-    /// With spray and wait, the copies of a bundle that is made there.
+    /// The copies of a bundle that is made there, with spray and wait.
     pub copies: u32,
-    /// Whose word ends copies of bundles.
+    /// The nodes whose acknowledgments end copies of bundles.
     pub acknowledgments: Acknowledgments,
-    /// Which copies a full store deletes.
+    /// The copies that a full store deletes.
     pub drop: DropPolicy,
 }
 
@@ -346,9 +346,9 @@ pub struct Traffic {
     pub burst: u64,
     /// The lifetime of the bundles.
     pub lifetime: Duration,
-    /// Payloads of up to this many octets are handed to the node in one piece with what is asked for.
+    /// Payloads of up to this many octets are handed to the node in one piece with the request.
     pub at_once_octets: u64,
-    /// Of what reports are asked for: bundle processing control flags (RFC 9171 4.2.3).
+    /// The reports that are asked for: bundle processing control flags (RFC 9171 4.2.3).
     pub reports: u64,
     /// Whether reports may come in aggregated ones.
     pub aggregates: bool,
@@ -449,14 +449,14 @@ pub enum Pace {
     Constant(Duration),
     /// As long in the mean, independently of each other (a Poisson process).
     Mean(Duration),
-    /// As [`Traffic::list`] says.
+    /// The times of [`Traffic::list`].
     Listed,
 }
 
 /// A node's power fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
-    /// Which.
+    /// The node.
     pub node: NodeIndex,
     /// When, from the start of the run.
     pub at: Duration,
@@ -490,7 +490,7 @@ pub struct Faults {
     pub stall_for: Duration,
     /// Mean time between two moments at which a link's connections are reset.
     pub reset_every: Option<Duration>,
-    /// Disks say that they have flushed and have not.
+    /// Whether disks say that they have flushed and have not.
     pub lying_disks: bool,
     /// Mean time between two octets that rot on one disk.
     pub rot_every: Option<Duration>,
@@ -513,9 +513,9 @@ pub struct Faults {
 /// When the time of a run stands still, so that what waits for a contact is where it is to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// At which time of the run.
+    /// The time of the run.
     pub at: Duration,
-    /// Until all that was sent is stored at this node and those on its host.
+    /// The node at which, with those on its host, all sent payloads are stored when the pause ends.
     pub until_stored_at: NodeIndex,
 }
 
@@ -524,13 +524,13 @@ pub struct Pause {
 pub struct Stop {
     /// After so long.
     pub at: Duration,
-    /// Stop as soon as every bundle of the traffic has been delivered.
+    /// Whether the run stops as soon as every bundle of the traffic has been delivered.
     pub when_delivered: bool,
-    /// Stop as soon as all programs have ended.
+    /// Whether the run stops as soon as all programs have ended.
     pub when_ended: bool,
-    /// It is no fault when a node refuses a payload.
+    /// Whether it is no fault when a node refuses a payload.
     pub may_refuse: bool,
-    /// It is a fault when a bundle that was accepted and has not expired is not delivered by then.
+    /// Whether it is a fault when a bundle that was accepted and has not expired is not delivered by then.
     pub expects_all: bool,
 }
 
@@ -547,7 +547,7 @@ impl Scenario {
     /// name), `SECTION.WHICH.KEY=VALUE` (of one: by its position from 0, or its name), or `KEY=VALUE`.
     ///
     /// # Errors
-    /// When it cannot be read, is no scenario, or has not what is to be set.
+    /// When it cannot be read, is no scenario, or does not have the keys to be set.
     pub fn open_with(path: &Path, settings: &[String]) -> Result<Self, ScenarioError> {
         let unreadable = |error: std::io::Error| ScenarioError::of_file(path, error.to_string());
         let octets = fs::metadata(path).map_err(unreadable)?.len();

@@ -1,4 +1,4 @@
-//! Applications: what they say to their node and what they make of its answers, by AAP 2.0 as real ones do.
+//! Applications: their requests to their node and their reactions to its answers, by AAP 2.0 as with real ones.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ const UNANSWERED_MAX: usize = 64;
 pub enum Role {
     /// Sends one kind of traffic of the scenario.
     Sender {
-        /// Which.
+        /// The position of the traffic in the scenario.
         traffic: u32,
     },
     /// Receives all that comes for its node.
@@ -51,11 +51,11 @@ pub enum Heard {
 /// The answer of an application to a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It has it for good.
+    /// The application has the delivery for good.
     Confirm,
-    /// It cannot take it now.
+    /// The application cannot take the delivery now.
     Decline,
-    /// It is gone before it has said anything.
+    /// The application is gone before it has answered.
     Crash,
 }
 
@@ -94,12 +94,12 @@ enum Stage {
     Welcome,
     /// The answer to the configuration is next.
     Answer,
-    /// At work.
+    /// The application is at work.
     Ready,
 }
 
 impl Application {
-    /// One that is not connected.
+    /// An application that is not connected.
     #[must_use]
     pub const fn new(role: Role, endpoint: String) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl Application {
         self.session.as_ref().map(|session| session.stream)
     }
 
-    /// It is connected; what it says first comes back.
+    /// Connects the application; its first octets come back.
     pub fn connect(&mut self, stream: StreamId) -> Bytes {
         self.session = Some(Session {
             stream,
@@ -159,7 +159,7 @@ impl Application {
             && session.is_none_or(|it| it.stage == Stage::Ready && it.unanswered.is_empty())
     }
 
-    /// It begins to send a payload, which the node takes by and by; one of up to `at_once` octets goes in one piece with the request.
+    /// The application begins to send a payload, which the node takes by and by; one of up to `at_once` octets goes in one piece with the request.
     pub fn send(&mut self, name: UnitName, adu: BundleAdu, payload: Pieces, at_once: u64) {
         self.due = self.due.saturating_sub(1);
         let Some(session) = &mut self.session else {
@@ -212,8 +212,8 @@ impl Application {
         taken
     }
 
-    /// Octets came from the node: what they tell, and what is to be answered.
-    /// `answer` draws what becomes of a delivery.
+    /// Octets came from the node: the events in them, and the answers.
+    /// `answer` draws the fate of a delivery.
     pub fn hear(
         &mut self,
         mut octets: Bytes,

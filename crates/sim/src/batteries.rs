@@ -1,4 +1,4 @@
-//! Batteries: what looking for others, sending and receiving take, and hosts whose radios are silent until they are full again.
+//! Batteries: the energy that looking for others, sending and receiving take, and hosts whose radios are silent until they are full again.
 //!
 //! A host whose battery is empty has no contact over any link. It runs on, and its applications with it.
 
@@ -26,9 +26,9 @@ pub(crate) struct Battery {
     at: Instant,
     /// When it is looked at next.
     looked_at: Instant,
-    /// Since when it has been empty.
+    /// The time since which it has been empty.
     empty: Option<Instant>,
-    /// The time for which it was, before that.
+    /// The time for which the battery was empty, before that.
     silent: Duration,
 }
 

@@ -178,7 +178,7 @@ impl World {
         }
     }
 
-    /// A system sees that what it has sent is not answered, and tells its node.
+    /// A system sees that octets that it has sent are not answered, and tells its node.
     pub(crate) fn doubted(&mut self, key: ConnectionKey, side: Side) {
         let Some(connection) = self.connection_mut(key) else {
             return;
@@ -418,7 +418,7 @@ impl World {
         }
     }
 
-    /// One end is gone.
+    /// One end of the connection is gone.
     pub(crate) fn vanish(&mut self, key: ConnectionKey, side: Side) {
         let now = self.now;
         let Some(connection) = self.connection_mut(key) else {

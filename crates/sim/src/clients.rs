@@ -1,4 +1,4 @@
-//! Clients: what applications say to their node, and what they make of its answers.
+//! Clients: the requests of applications to their node, and their reactions to its answers.
 
 use dhow_bundle::Instant;
 use dhow_node::api::wire::BundleAdu;

@@ -79,7 +79,7 @@ pub struct ClockError {
 }
 
 impl ClockError {
-    /// Of a scenario's clocks, wherever they jump.
+    /// The clocks of a scenario, wherever they jump.
     #[must_use]
     pub fn of(scenario: &Scenario) -> Self {
         let mut error = Self::default();
@@ -101,7 +101,7 @@ impl ClockError {
         error
     }
 
-    /// At a true instant.
+    /// The clock's time at a true instant.
     #[must_use]
     pub fn at(&self, truth: Instant) -> Duration {
         if self.drift_ppm == 0 {

@@ -41,7 +41,7 @@ const TIME_MAX_MS: u64 = 10_000_000;
 /// Thousandths of reno's growth that cubic has at least (RFC 9438 4.3).
 const FRIENDLY_THOUSANDTHS: u64 = 529;
 
-/// Which congestion control the connections of a simulation resemble.
+/// The congestion control that the connections of a simulation resemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Paces by what arrives: grows until the link is full, and heeds no loss.
@@ -53,7 +53,7 @@ pub enum Control {
 }
 
 impl Control {
-    /// Each of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Bbr, Self::Reno, Self::Cubic];
 
     /// Its name in kernels.
@@ -81,11 +81,11 @@ pub(crate) struct Unanswered {
     pub(crate) left: Instant,
     /// When their sender hears that they have arrived, or that some have not.
     pub(crate) answered: Instant,
-    /// Their number.
+    /// The number of the octets.
     pub(crate) octets: u64,
-    /// Some of them were lost.
+    /// Whether some of them were lost.
     pub(crate) is_lost: bool,
-    /// Others were ready to leave as soon as the line was free: it was the line or the window that held them back, not the application.
+    /// Whether others were ready to leave as soon as the line was free: the line or the window held them back, not the application.
     pub(crate) is_pressed: bool,
 }
 
@@ -139,7 +139,7 @@ struct Curve {
 }
 
 impl Congestion {
-    /// That of a new connection over a link that holds so many octets on their way, and so many in its queue.
+    /// The congestion control of a new connection over a link that holds so many octets on their way, and so many in its queue.
     pub(crate) fn new(control: Control, now: Instant, pipe: u64, queue: u64) -> Self {
         Self {
             control,

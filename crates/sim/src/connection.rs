@@ -57,7 +57,7 @@ const HELD_OCTETS: u64 = 64 * 1024;
 pub enum EndState {
     /// The dialling side has no answer, or the accepting side not heard that it has one.
     Unheard,
-    /// At work.
+    /// The end is at work.
     Open,
     /// The node has closed it; what it still gives is written.
     Closing,
@@ -70,7 +70,7 @@ pub enum EndState {
 pub struct End {
     /// The machine that has this end.
     pub machine: MachineIndex,
-    /// In which life of it.
+    /// The life of the machine to which this end belongs.
     pub life: Life,
     /// The stream as the machine's node calls it.
     pub stream: StreamId,
@@ -122,21 +122,21 @@ pub struct Direction {
     pub held: VecDeque<Portion>,
     /// Octets in all three.
     pub under_way: u64,
-    /// Until when the line is busy with what was written last.
+    /// The time until which the line is busy with the octets that were written last.
     pub busy: Instant,
-    /// There is, or may be, more to write.
+    /// Whether there is, or may be, more to write.
     pub wants: bool,
-    /// A `Writable` is on its way.
+    /// Whether a `Writable` is on its way.
     pub unsynced: bool,
-    /// The end is behind all that was written.
+    /// Whether the end is behind all that was written.
     pub finished: bool,
-    /// Its node closed it in order.
+    /// Whether its node closed it in order.
     pub closed: bool,
-    /// The reader is told of the end as soon as it has read all.
+    /// Whether the reader is told of the end as soon as it has read all.
     pub ending: bool,
-    /// Octets came to an end that is gone and were not answered.
+    /// Whether octets came to an end that is gone and were not answered.
     pub unanswered: bool,
-    /// A `Doubted` is on its way.
+    /// Whether a `Doubted` is on its way.
     pub doubted: bool,
     /// When its node last had nothing more to write.
     pub quiet: Instant,
@@ -147,7 +147,7 @@ pub struct Direction {
 /// The fate of octets that are put on a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carriage {
-    /// Until when they keep the line busy.
+    /// The time until which they keep the line busy.
     pub(crate) free: Instant,
     /// When they leave for the first time.
     pub(crate) leaving: Leaving,
@@ -155,18 +155,18 @@ pub(crate) struct Carriage {
     pub(crate) sent: Instant,
     /// The time by which they arrive later than after the delay.
     pub(crate) late: Duration,
-    /// Some of them leave more than once.
+    /// Whether some of them leave more than once.
     pub(crate) is_lost: bool,
 }
 
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
-    /// Which.
+    /// The connection's key.
     pub key: ConnectionKey,
     /// Position of its link.
     pub road: u32,
-    /// The link failed under it: nothing gets through any more.
+    /// Whether the link failed under it: nothing gets through any more.
     pub broken: bool,
     /// The end that dialled.
     pub dialling: End,
@@ -176,7 +176,7 @@ pub struct Connection {
     pub referee: Option<Box<Referee>>,
     /// The onlooker of a connection that carries bundles in one direction.
     pub onlooker: Option<Box<Onlooker>>,
-    /// The side that listens where the link is of TCPCL has dialled: of a connection in one direction either may.
+    /// Whether the side that listens where the link is of TCPCL has dialled: of a connection in one direction either may.
     pub is_back: bool,
     /// The connection as packets of a capture.
     pub conversation: Conversation,
@@ -261,7 +261,7 @@ impl Direction {
         arrives
     }
 
-    /// Counts what is under way anew.
+    /// Counts the octets under way anew.
     pub fn count(&mut self) {
         let flying = self.flying.iter().map(|flight| &flight.portion);
         let unread = self.unread.iter().map(length);
@@ -309,7 +309,7 @@ pub struct Wire {
     lines: (Transmitter, Transmitter),
     window_octets: u64,
     chunk_octets: u64,
-    /// Which congestion control its connections have.
+    /// The congestion control of its connections.
     control: Option<Control>,
     /// Octets that are on their way in a round trip when it is full.
     pipe_octets: u64,

@@ -1,4 +1,4 @@
-//! Contacts begin and end, and what that does to connections.
+//! The beginning and end of contacts, and the effect on connections.
 
 use dhow_channel::channel;
 use dhow_node::driver::{Carrier, Event};
@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// Nothing more gets through: what has left by now arrives, and then each end is told.
+    /// Nothing more gets through: octets that have left by now arrive, and then each end is told.
     pub(crate) fn break_connection(&mut self, key: ConnectionKey) {
         let now = self.now;
         let Some(connection) = self.connection_mut(key) else {

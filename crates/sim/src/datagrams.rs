@@ -58,7 +58,7 @@ pub struct Socket {
     /// When the channel is looked at next.
     armed: Option<Instant>,
     conversation: Option<Conversation>,
-    /// A `Sendable` is on its way.
+    /// Whether a `Sendable` is on its way.
     unsynced: bool,
     /// Bundles that have left and are kept, since the machine started.
     kept: BTreeSet<(BundleName, FragmentRange)>,
@@ -150,7 +150,7 @@ impl Air {
         }
     }
 
-    /// A contact begins or ends: what has left by then arrives, and what waits in the sockets is lost.
+    /// A contact begins or ends: datagrams that have left by then arrive, and those that wait in the sockets are lost.
     pub fn handle_contact(&mut self, now: Instant, contact: channel::Contact) {
         self.dialling.channel.handle_contact(now, contact);
         self.accepting.channel.handle_contact(now, contact);
@@ -285,7 +285,7 @@ impl World {
         }
     }
 
-    /// A machine has crashed; what is in its sockets leaves where it still has power.
+    /// A machine has crashed; datagrams in its sockets leave where it still has power.
     pub(crate) fn end_conversations(&mut self, at: MachineIndex, has_power: bool) {
         let now = self.now;
         let roads = self.machines.get(at.at()).map(|it| it.roads.clone());

@@ -32,7 +32,7 @@ pub struct Dial {
     life: Life,
     link: LinkId,
     road: u32,
-    /// Which decision about the link it carries out.
+    /// The number of the decision about the link that the dial carries out.
     order: u32,
     /// The connection, or the reason why there is none.
     outcome: Result<ConnectionKey, &'static str>,
@@ -196,7 +196,7 @@ impl World {
         self.tell(at, Event::Connected { stream, purpose });
     }
 
-    /// The dialling side hears what came of a call.
+    /// The dialling side hears the outcome of a call.
     pub(crate) fn answered(&mut self, number: u32) {
         let place = self.dials.get_mut(road_at(number));
         let Some(dial) = place.and_then(Option::take) else {

@@ -1,4 +1,4 @@
-//! A simulated disk: sparse, and honest about what a power failure leaves.
+//! A simulated disk: sparse, and honest about the octets that a power failure leaves.
 //!
 //! Octets that were written are read back at once, and are durable when a flush that was begun after them has ended, which is in the
 //! driver's hands ([`SimDisk::finish_flush`]): flushes take virtual time. Until then the octets that stood there before are kept, so that a crash can
@@ -37,7 +37,7 @@ const ROT_TRIALS: u32 = 16;
 pub struct Hand(Arc<AtomicU64>);
 
 impl Hand {
-    /// It is now.
+    /// Sets the time.
     pub fn set(&self, now: Instant) {
         self.0.store(now.as_nanos(), Ordering::Relaxed);
     }
@@ -87,11 +87,11 @@ struct State {
     epochs: Vec<Vec<Replaced>>,
     /// Flushes that have begun, since the disk was made.
     flushes: u64,
-    /// Flushes make nothing durable.
+    /// Whether flushes make nothing durable.
     lies: bool,
-    /// Nothing can be written.
+    /// Whether nothing can be written.
     full: bool,
-    /// The next flush fails.
+    /// Whether the next flush fails.
     fails: bool,
     /// Places that were written before the last flush that made something durable and behind the one before it.
     latest: Vec<Range<u64>>,
@@ -200,7 +200,7 @@ impl SimDisk {
         self.lock().flushes
     }
 
-    /// All flushes that have begun have ended: what was written before them is durable.
+    /// All flushes that have begun have ended: octets written before them are durable.
     pub fn finish_flush(&self) {
         let mut state = self.lock();
         if state.lies {
@@ -217,7 +217,7 @@ impl SimDisk {
         state.durable_octets = state.flushed_octets;
     }
 
-    /// The machine is struck: what a restart finds is what is there from now on.
+    /// The machine is struck: the disk has from now on the octets that a restart finds.
     pub fn strike(&self, blow: Blow, entropy: &mut Entropy) {
         let mut state = self.lock();
         if blow == Blow::Power {
@@ -427,7 +427,7 @@ impl State {
     }
 }
 
-/// Which page an offset lies in, and where in it.
+/// The page that an offset lies in, and the place in the page.
 fn locate(offset: u64) -> (usize, usize) {
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     (offset / PAGE_OCTETS, offset % PAGE_OCTETS)
@@ -484,7 +484,7 @@ impl Disk for SimDisk {
     fn resize(&self, octets: u64) -> Result<(), DiskError> {
         let mut state = self.lock();
         if octets < state.octets {
-            // Only a store that is being made cuts its log: what was there is nobody's.
+            // Only a store that is being made cuts its log: the octets there were nobody's.
             let (page, start) = locate(octets);
             state.pages.truncate(page + 1);
             if let Some(Some(last)) = state.pages.get_mut(page)

@@ -1,4 +1,4 @@
-//! All chance in a simulated world: what it is for.
+//! All chance in a simulated world, by its purpose.
 
 pub use dhow_scenario::Entropy;
 
@@ -21,9 +21,9 @@ pub enum Purpose {
     Rot,
     /// When disks are full and for how long.
     Full,
-    /// Which packets are lost or late on a link.
+    /// The packets that are lost or late on a link.
     Link,
-    /// Which reads and flushes of a disk fail.
+    /// The reads and flushes of a disk that fail.
     Failure,
     /// When applications crash, and what they decline.
     Client,

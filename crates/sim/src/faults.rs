@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// An octet of a disk changes, and whoever judges what is lost learns where.
+    /// An octet of a disk changes, and the oracle of losses learns its place.
     pub(crate) fn rot(&mut self, at: MachineIndex) {
         self.plan_rot(at);
         let entropy = self.chance.rot.get_mut(at.at());

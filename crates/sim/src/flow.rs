@@ -1,4 +1,4 @@
-//! Traffic: when payloads are sent, and what is said about them.
+//! Traffic: the times at which payloads are sent, and the reports about them.
 
 use dhow_bundle::{Instant, Priority, Version};
 use dhow_node::api::wire::BundleAdu;
@@ -68,7 +68,7 @@ impl Flow {
 }
 
 impl World {
-    /// It is time to send; while the node is down, applications wait for it.
+    /// The time has come to send; while the node is down, applications wait for it.
     pub(crate) fn traffic(&mut self, number: u32) {
         let position = usize::try_from(number).unwrap_or(usize::MAX);
         let Some(flow) = self.traffic.get_mut(position) else {

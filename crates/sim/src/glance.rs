@@ -5,7 +5,7 @@ use super::run::Run;
 /// The bundles that a node holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeGlance {
-    /// It runs.
+    /// Whether the node runs.
     pub is_up: bool,
     /// Bundles in its store; 0 while it is down.
     pub bundles: u64,
@@ -16,7 +16,7 @@ pub struct NodeGlance {
 /// A link, and the traffic that it has carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkGlance {
-    /// It is there, always or for a contact.
+    /// Whether the link is there, always or for a contact.
     pub is_up: bool,
     /// Octets that left at the dialling and at the accepting side, framing and headers of packets included.
     pub octets: (u64, u64),

@@ -291,7 +291,7 @@ impl World {
         self.accuse("wire", sentence, &ends);
     }
 
-    /// Looks whether both ends that are there have done what is to be done in time.
+    /// Looks whether both ends that are there have done their duties in time.
     pub(crate) fn check_time(&mut self, key: ConnectionKey) {
         let now = self.now;
         for side in [Side::Dialling, Side::Accepting] {

@@ -7,12 +7,12 @@ use std::time::Duration;
 use dhow_bundle::{BundleId, EndpointId, FragmentRange, Instant};
 use dhow_scenario::scenario::OnSent;
 
-/// Which payload: the traffic's number and the number in it.
+/// The name of a payload: the traffic's number and the number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnitName {
     /// Position in the scenario's traffic.
     pub traffic: u32,
-    /// Which one of it, from 0.
+    /// The number of the payload in the traffic, from 0.
     pub number: u32,
 }
 
@@ -29,16 +29,16 @@ pub enum Confirmation {
     /// Not.
     #[default]
     None,
-    /// To the node in this life, which may forget it in a crash, and when.
+    /// Given to the node in this life, which may forget it in a crash, at this time.
     Given(u32, Instant),
-    /// To the node so long before a crash that its disk must have it.
+    /// Given to the node so long before a crash that its disk must have it.
     Durable,
 }
 
 /// One payload's fate.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit {
-    /// Octets of it.
+    /// Octets of the payload.
     pub octets: u64,
     /// When it was given to the node.
     pub sent: Instant,
@@ -46,22 +46,22 @@ pub struct Unit {
     pub lifetime: Duration,
     /// The number of the node that it is for.
     pub to: u32,
-    /// Of what reports are asked for: bundle processing control flags.
+    /// The reports that are asked for: bundle processing control flags.
     pub reports: u64,
-    /// When the node had accepted it.
+    /// The time at which the node had accepted the payload.
     pub accepted: Option<Instant>,
-    /// Whether the node would not have it.
+    /// Whether the node refused the payload.
     pub is_refused: bool,
     /// When the application at its destination had it first.
     pub delivered: Option<Instant>,
-    /// The confirmation of that.
+    /// The confirmation of the delivery.
     pub confirmation: Confirmation,
     /// Its bundle.
     pub bundle: Option<BundleName>,
 }
 
 impl Unit {
-    /// From when on a node may drop it, by clocks that are right.
+    /// The time from which on a node may drop it, by clocks that are right.
     #[must_use]
     pub fn expires(&self) -> Instant {
         self.sent + self.lifetime
@@ -117,11 +117,11 @@ pub struct Record {
 pub struct Gone {
     /// Octets of the whole payload.
     pub total_octets: u64,
-    /// Those that left over a link that promises nothing and that nobody has made durable since.
+    /// Octets that left over a link that promises nothing and that nobody has made durable since.
     pub lost: Vec<FragmentRange>,
-    /// Those of them that whoever sent them need not keep.
+    /// Octets of them that their sender need not keep.
     pub free: Vec<FragmentRange>,
-    /// There were such ones.
+    /// Whether there were such octets.
     pub was_free: bool,
 }
 
@@ -130,7 +130,7 @@ pub struct Gone {
 pub struct Ledger {
     units: Vec<Vec<Unit>>,
     bundles: Named<Record>,
-    /// Of bundles of which something has left over a link that promises nothing.
+    /// Bundles of which octets have left over a link that promises nothing.
     gone: BTreeMap<BundleName, Gone>,
     /// The number of payloads that were accepted.
     pub accepted: u64,

@@ -1,4 +1,4 @@
-//! Looks at the whole world from time to time: what only shows where nothing happens.
+//! Looks at the whole world from time to time, for faults that only show where nothing happens.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -54,11 +54,11 @@ pub struct Machine {
     pub flush: Duration,
     /// The time that a read takes.
     pub read: Duration,
-    /// Until when its disk does nothing.
+    /// The time until which its disk does nothing.
     pub stalled: Instant,
-    /// Until when its disk was seen to be in trouble: stalled, full, or failing.
+    /// The time until which its disk was seen to be in trouble: stalled, full, or failing.
     pub troubled: Instant,
-    /// Which reads and flushes fail.
+    /// The reads and flushes that fail.
     pub failing: Failing,
     /// Decides what its disk keeps in a crash, and when it crashes.
     pub entropy: Entropy,
@@ -72,7 +72,7 @@ pub struct Machine {
     pub recordings: Vec<Vec<u8>>,
 }
 
-/// Which of a disk's reads and flushes fail.
+/// The reads and flushes of a disk that fail.
 #[derive(Debug)]
 pub struct Failing {
     read_per_billion: u32,
@@ -82,7 +82,7 @@ pub struct Failing {
 }
 
 impl Failing {
-    /// As a scenario says.
+    /// The failures that a scenario has.
     #[must_use]
     pub fn new(faults: &scenario::Faults, entropy: Entropy) -> Self {
         Self {
@@ -151,15 +151,15 @@ pub struct Running {
     pub flushing_octets: u64,
     /// The events that the node is told in this turn.
     pub inbox: VecDeque<Event>,
-    /// An application may have something to say.
+    /// Whether an application may have something to say.
     pub may_request: bool,
-    /// The store has something to do though nothing is asked of it.
+    /// Whether the store has something to do though nothing is asked of it.
     pub is_unsettled: bool,
     /// Reads that the disk has not answered, in order.
     pub reads: VecDeque<(Ticket, Extents)>,
     /// Counts what was decided about dials, for each link: older decisions do not hold.
     pub dials: BTreeMap<LinkId, u32>,
-    /// Since when the node counts octets as taken that its disk does not have.
+    /// The time since which the node counts octets as taken that its disk does not have.
     pub miscounts: Option<Instant>,
     /// Connections with octets that the node has not taken.
     pub unread: Vec<(ConnectionKey, Side)>,

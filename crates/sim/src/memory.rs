@@ -54,7 +54,7 @@ pub struct Estimate {
     pub network_octets: u64,
     /// Bundles that are sent in all.
     pub bundles: u64,
-    /// Octets of what is known of bundles, and of those that are on disks at one time.
+    /// Octets of facts about bundles, and of those that are on disks at one time.
     pub bundle_octets: u64,
 }
 

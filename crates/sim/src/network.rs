@@ -1,4 +1,4 @@
-//! From a scenario to what each node is configured with.
+//! From a scenario to the configuration of each node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub enum NetworkError {
     /// A congestion control that connections here cannot resemble.
     #[error("the congestion control '{0}' cannot be simulated")]
     Congestion(String),
-    /// With the contacts of a link nodes have more than they can know.
+    /// The contacts of a link make nodes have more than they can know.
     #[error("with '{0}' a node has more contacts than the {bound} of both directions that it can know", bound = CONTACTS_BOUND / 2)]
     Contacts(String),
     /// A node ID is none.
@@ -428,7 +428,7 @@ fn add_routes(scenario: &Scenario, blueprints: &mut [Blueprint]) -> Result<(), N
     Ok(())
 }
 
-/// Whoever has custody of a bundle tells a custodian before, which may be any node on the way.
+/// A custodian of a bundle sends signals to the custodian before it, which may be any node on the way.
 fn add_custodians(ways: BTreeMap<(NodeIndex, NodeIndex), Vec<NodeIndex>>, sources: &mut Sources) {
     for ((_, to), mut way) in ways {
         way.push(to);

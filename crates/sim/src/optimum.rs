@@ -1,7 +1,7 @@
 //! The bound that no router beats: the earliest arrival of each payload over a scenario's contacts.
 //!
 //! Each payload goes by the temporal shortest path, as if all contacts were known ahead, each node kept everything, and links carried any
-//! number of octets at once: only their delays count. What cannot arrive so arrives by no router.
+//! number of octets at once: only their delays count. A payload that cannot arrive so arrives by no router.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -39,7 +39,7 @@ pub struct Optimum {
 }
 
 impl Optimum {
-    /// Of a scenario's traffic as a seed has it.
+    /// The optimum of a scenario's traffic as a seed has it.
     ///
     /// # Errors
     /// When there is too much to look at.
@@ -68,9 +68,9 @@ impl Optimum {
 
 /// The links of each node, and when they can be used.
 struct Temporal<'a> {
-    /// Of each node: the other end of each link, and the link's position.
+    /// The other end of each link of each node, and the link's position.
     links: Vec<Vec<(usize, usize)>>,
-    /// Of each link: beginnings and ends, in order.
+    /// The beginnings and ends of each link, in order.
     windows: Vec<(&'a Link, Vec<(Duration, Duration)>)>,
 }
 

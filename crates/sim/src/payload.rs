@@ -62,7 +62,7 @@ impl Payloads {
         }
     }
 
-    /// Which payload octets begin with.
+    /// The name of the payload that octets begin with.
     #[must_use]
     pub fn name(octets: &[u8]) -> Option<UnitName> {
         let (mark, rest) = octets.split_first_chunk::<4>()?;
@@ -130,7 +130,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Whether all are taken.
+    /// Whether all octets are taken.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.left == 0

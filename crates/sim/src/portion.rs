@@ -8,9 +8,9 @@ use crate::sparse::Sparse;
 /// Octets that are written, carried and read together.
 #[derive(Clone, Debug)]
 pub enum Portion {
-    /// All of them.
+    /// The octets themselves.
     Octets(Bytes),
-    /// With their zeros as numbers.
+    /// The octets with their zeros as numbers.
     Sparse(Sparse),
 }
 
@@ -39,7 +39,7 @@ impl Portion {
         }
     }
 
-    /// As a node is given them.
+    /// The octets as a node is given them.
     #[must_use]
     pub fn into_pieces(self) -> Vec<Bytes> {
         match self {

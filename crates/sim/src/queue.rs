@@ -10,7 +10,7 @@ use dhow_bundle::Instant;
 pub struct MachineIndex(pub u32);
 
 impl MachineIndex {
-    /// As a position.
+    /// The index as a position.
     #[must_use]
     pub fn at(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
@@ -40,7 +40,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The other one.
+    /// The other side.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -107,13 +107,13 @@ pub enum Occurrent {
     RadioFree(MachineIndex, u32),
     /// A machine's battery may be empty.
     BatteryLooked(MachineIndex),
-    /// It is full.
+    /// The machine's battery is full.
     Recharged(MachineIndex),
     /// A link's connections are reset.
     Reset(u32),
     /// Applications of a machine crash by chance.
     ClientCrash(MachineIndex),
-    /// They are back.
+    /// The machine's applications are back.
     ClientBack(MachineIndex, Life),
     /// The world is looked at.
     Sample,
@@ -199,7 +199,7 @@ impl Queue {
         self.near.len() + self.far.values().map(Vec::len).sum::<usize>()
     }
 
-    /// Whether nothing is.
+    /// Whether nothing is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.near.is_empty() && self.far.is_empty()

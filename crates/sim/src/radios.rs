@@ -1,4 +1,4 @@
-//! Radios that do one thing at a time: who is busy, and who waits for whom.
+//! Radios that do one thing at a time: the busy ones, and the ends that wait for them.
 //!
 //! Octets are written where the radios at both ends are free, and keep them busy until they have left; with [`Sharing::Reach`], also
 //! those of all hosts that have a contact with the sender over that radio. An end that finds a radio busy waits for it behind all others that do.
@@ -43,7 +43,7 @@ pub(crate) struct Radios {
 /// A radio.
 #[derive(Debug, Default)]
 struct Radio {
-    /// Until when it is.
+    /// The time until which the radio is busy.
     busy: Instant,
     /// The link for which it is.
     road: u32,
@@ -51,7 +51,7 @@ struct Radio {
     held: Option<Hold>,
     /// Ends of connections that wait until it is not, in order.
     waiting: VecDeque<End>,
-    /// A `RadioFree` is on its way.
+    /// Whether a `RadioFree` is on its way.
     is_called: bool,
     /// The machines with which it has a contact.
     near: Vec<MachineIndex>,
@@ -194,7 +194,7 @@ fn keys(road: &Wire) -> impl Iterator<Item = RadioKey> + use<> {
 }
 
 impl World {
-    /// A radio may be free: whoever waits for it writes, until it is busy again.
+    /// A radio may be free: ends that wait for it write, until it is busy again.
     pub(crate) fn radio_free(&mut self, at: MachineIndex, number: u32) {
         let (key, now) = ((at, number), self.now);
         let Some(radio) = self.radios.known.get_mut(&key) else {
@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    /// They learn that it ends.
+    /// The radios at the ends of a link learn that a contact of it ends.
     pub(crate) fn part_radios(&mut self, number: u32) {
         if let Some(road) = self.roads.get(road_at(number)) {
             let queue = &mut self.queue;

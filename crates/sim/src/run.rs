@@ -31,7 +31,7 @@ pub struct Run {
     pub(crate) world: World,
     links: Vec<String>,
     traffic: Vec<(String, String)>,
-    /// Nothing more happens.
+    /// Whether nothing more happens.
     over: bool,
     control: Option<Control>,
 }
@@ -60,7 +60,7 @@ pub struct Outcome {
     pub seed: u64,
     /// A number that two runs share only when the same happened in both.
     pub trace_hash: u64,
-    /// It was ended before it was over, so that no other run compares with it.
+    /// Whether the run was ended before it was over, so that no other run compares with it.
     pub interrupted: bool,
     /// Its progress at the end.
     pub progress: Progress,
@@ -80,7 +80,7 @@ pub struct Outcome {
     pub counts: Counts,
     /// The number of violations; the run ended with them.
     pub violations: u64,
-    /// The first of them.
+    /// The first findings.
     pub findings: Vec<Finding>,
     /// Its course, at even intervals.
     pub samples: Vec<Sample>,
@@ -92,29 +92,29 @@ pub struct Outcome {
     pub links: Vec<LinkUse>,
     /// The filling of stores.
     pub nodes: Vec<NodeUse>,
-    /// Which congestion control its connections resemble, where the scenario names one.
+    /// The congestion control that its connections resemble, where the scenario names one.
     pub control: Option<Control>,
 }
 
 /// Something that must not be, with what led to it.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Which oracle says so.
+    /// The oracle that says so.
     pub oracle: &'static str,
-    /// When it was seen.
+    /// The time at which it was seen.
     pub at: Duration,
     /// The violation, as a sentence.
     pub sentence: String,
     /// The last things that happened to the nodes concerned, with the node's name.
     pub steps: Vec<(String, Step)>,
-    /// From which event on a replay shows what led to it.
+    /// The event from which on a replay shows the steps that led to it.
     pub replay_from: u64,
 }
 
 /// One payload's fate; times are from the beginning of the run.
 #[derive(Clone, Debug)]
 pub struct Fate {
-    /// Which.
+    /// The payload's name.
     pub name: UnitName,
     /// The node that sent it.
     pub from: String,
@@ -124,7 +124,7 @@ pub struct Fate {
     pub octets: u64,
     /// When it was given to a node.
     pub sent: Duration,
-    /// From when on it is of no use.
+    /// The time from which on it is of no use.
     pub expires: Duration,
     /// When the node had accepted it.
     pub accepted: Option<Duration>,
@@ -172,7 +172,7 @@ pub struct LinkUse {
     pub open: Duration,
     /// Octets that it could have carried in one direction in that time.
     pub capacity: u64,
-    /// Whether it loses packets.
+    /// Whether the link loses packets.
     pub is_lossy: bool,
 }
 
@@ -275,7 +275,7 @@ impl Run {
         ))
     }
 
-    /// Ends it, and looks at what is left on the disks.
+    /// Ends the run, and looks at the disks.
     #[must_use]
     pub fn finish(mut self) -> Outcome {
         let events = self.world.events();

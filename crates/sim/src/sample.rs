@@ -5,7 +5,7 @@ use dhow_bundle::Instant;
 /// The network at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// When.
+    /// The time.
     pub at: Instant,
     /// Machines that are up.
     pub up: u64,

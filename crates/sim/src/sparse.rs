@@ -1,4 +1,4 @@
-//! Octets of which long runs of zeros are only counted: what bundles are made of where payloads are lengths.
+//! Octets of which long runs of zeros are only counted: the form of bundles where payloads are lengths.
 
 use bytes::{Bytes, BytesMut};
 
@@ -87,7 +87,7 @@ impl Sparse {
         }
     }
 
-    /// At most `length` octets from `start` on.
+    /// The octets from `start` on, `length` at most.
     #[must_use]
     pub fn part(&self, start: u64, length: u64) -> Self {
         let end = start.saturating_add(length);

@@ -30,7 +30,7 @@ struct Arriving {
     early: BTreeMap<u64, Sparse>,
     /// Octets of its header, where parts of it are kept.
     division: u64,
-    /// Octets came since the last flush.
+    /// Whether octets came since the last flush.
     grew: bool,
 }
 
@@ -57,7 +57,7 @@ enum Change {
     Delete(u64, Kept, bool),
     /// The note beside the bundle at this place was replaced; the one before.
     Note(u64, Bytes),
-    /// Creation timestamps were reserved; what was before.
+    /// Creation timestamps were reserved; the reservation before.
     Reserve(DtnTime, u64),
 }
 
@@ -71,7 +71,7 @@ pub struct SparseStore {
     arriving: BTreeMap<BundleKey, Arriving>,
     /// Identities of bundles that are gone, with their expiries, oldest first.
     removed: VecDeque<(BundleId, DtnTime)>,
-    /// At most so many.
+    /// The bound of `removed`.
     removed_bound: usize,
     reserved: (DtnTime, u64),
     /// The offset of the next bundle.
@@ -83,7 +83,7 @@ pub struct SparseStore {
     /// Events that are true after the next flush, and events that are true now.
     waiting: Vec<StoreEvent>,
     ready: Vec<StoreEvent>,
-    /// Flushes make nothing durable.
+    /// Whether flushes make nothing durable.
     lies: bool,
 }
 

@@ -14,14 +14,14 @@ use crate::sparse_store::SparseStore;
 
 /// The octets that outlive the machine's crashes, and the store that works on them while it is up.
 pub enum Storage {
-    /// At octet fidelity.
+    /// A log, at octet fidelity.
     Log {
         /// The disk, which outlives crashes.
         disk: Arc<SimDisk>,
         /// The store on it, while the machine is up.
         store: Option<Box<Store>>,
     },
-    /// At bundle fidelity.
+    /// A sparse store, at bundle fidelity.
     SparseStore(Box<SparseStore>),
 }
 
@@ -101,7 +101,7 @@ impl Storage {
         }
     }
 
-    /// The machine is struck: the process is gone, and what a restart finds is what is there from now on.
+    /// The machine is struck: the process is gone, and the disk has from now on the octets that a restart finds.
     pub fn strike(&mut self, blow: Blow, entropy: &mut Entropy) {
         match self {
             Self::Log { disk, store } => {
@@ -160,7 +160,7 @@ impl Storage {
         }
     }
 
-    /// Looks how much room the disk has, and adds to `out` what is to be told of it.
+    /// Looks how much room the disk has, and adds events about it to `out`.
     pub fn tell_capacity(&mut self, out: &mut Vec<StoreEvent>) {
         if let Self::Log {
             store: Some(store), ..

@@ -13,9 +13,9 @@ const RECENT_MAX: usize = 4096;
 /// An event that a node was told, or a fault that befell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It started; the amount is how many bundles it found.
+    /// The node started; the amount is how many bundles it found.
     Started,
-    /// Its process was killed.
+    /// The node's process was killed.
     Killed,
     /// Its power failed.
     PowerFailed,
@@ -45,7 +45,7 @@ pub enum What {
     Path,
     /// An octet of its disk rots; the amount is where.
     Rotted,
-    /// Its disk is full.
+    /// The machine's disk is full.
     Full,
     /// Its disk is not full any more.
     Emptied,
@@ -118,9 +118,9 @@ impl What {
 /// One thing that happened to one node.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// When.
+    /// The time.
     pub at: Instant,
-    /// To whom.
+    /// The machine to which it happened.
     pub machine: MachineIndex,
     /// The event or fault.
     pub what: What,

@@ -1,4 +1,4 @@
-//! One direction of a link: when what is put on it has left, and how much of it has.
+//! One direction of a link: the time at which octets put on it have left, and the part that has.
 
 use std::collections::VecDeque;
 

@@ -11,7 +11,7 @@ use crate::oracle::{Kept, Lost, Violation, overdue};
 use crate::queue::MachineIndex;
 use crate::world::{World, machine};
 
-/// Violations that are kept with what led to them, and the rest counted; what comes after them follows from them as a rule.
+/// Violations that are kept with the steps that led to them, and the rest counted; later ones follow from them as a rule.
 const VIOLATIONS_MAX: usize = 20;
 
 impl World {
@@ -97,7 +97,7 @@ impl World {
         flow.map_or_else(Vec::new, |flow| vec![flow.from, machine(flow.traffic.to.0)])
     }
 
-    /// The run is over: looks at what is left on the disks, after all machines have lost their power.
+    /// The run is over: looks at the disks after all machines have lost their power.
     pub fn finish(&mut self) {
         let tolerance = self.tolerance();
         if self.expects_all && self.now >= self.end {

@@ -1,4 +1,4 @@
-//! A network in virtual time: what there is, and the loop in which everything happens.
+//! A network in virtual time: its parts, and the loop in which everything happens.
 
 use std::collections::VecDeque;
 use std::iter::Peekable;
@@ -53,16 +53,16 @@ pub struct World {
     hand: Hand,
     pub(crate) queue: Queue,
     pub(crate) machines: Vec<Machine>,
-    /// For when their timers are set, by the true time, and in which lives.
+    /// The times for which their timers are set, by the true time, and the lives.
     pub(crate) armed: Vec<Option<(Life, Instant)>>,
-    /// Which of them is looked at next.
+    /// The machine that is looked at next.
     pub(crate) looked_at: usize,
     /// The numbers of their nodes.
     pub(crate) numbers: Vec<u32>,
     pub(crate) roads: Vec<Wire>,
     /// Radios that do one thing at a time.
     pub(crate) radios: Radios,
-    /// Those of machines that have one; empty where none has.
+    /// The batteries of machines that have one; empty where none has.
     pub(crate) batteries: Vec<Option<Battery>>,
     pub(crate) connections: Vec<Option<Connection>>,
     pub(crate) free_slots: Vec<u32>,
@@ -91,7 +91,7 @@ pub struct World {
     pub(crate) custodies: Custodies,
     pub(crate) trace: Trace,
     pub(crate) capture: Option<Box<Capture>>,
-    /// The first of them.
+    /// The first violations.
     pub(crate) violations: Vec<Violation>,
     /// The number of violations in all.
     pub(crate) accused: u64,
@@ -174,9 +174,9 @@ pub(crate) struct Flow {
     pub(crate) to_number: u32,
     /// Report-to endpoint; empty where no reports are asked for.
     pub(crate) reports_to: String,
-    /// Those that are not due yet.
+    /// Payloads that are not due yet.
     pub(crate) due: Peekable<Schedule>,
-    /// Those that no node has been given.
+    /// Payloads that no node has been given.
     pub(crate) ungiven: Schedule,
 }
 

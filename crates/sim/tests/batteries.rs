@@ -57,7 +57,7 @@ fn a_host_is_silent_from_when_its_battery_is_empty_until_it_is_full() {
     for fate in &found.payloads {
         let at = fate.sent.as_secs();
         let is_silent = (1_000..1_500).contains(&at) || (2_500..3_000).contains(&at);
-        // What was sent less than its lifetime before the battery was full has its contact.
+        // A payload that was sent less than its lifetime before the battery was full has its contact.
         let is_soon = (1_450..1_500).contains(&at) || (2_950..3_000).contains(&at);
         if !is_soon && at != 1_000 && at != 2_500 {
             assert_eq!(fate.delivered.is_some(), !is_silent, "{at} s");

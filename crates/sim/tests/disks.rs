@@ -119,7 +119,7 @@ fn whoever_reconnects_fills_no_stalled_disk_beyond_its_queue() {
     }
 }
 
-/// Others take room of a disk and give it back: the node goes by what there is within a second, so that its store has nothing to refuse.
+/// Others take room of a disk and give it back: the node goes by the present room within a second, so that its store has nothing to refuse.
 #[test]
 fn a_disk_that_others_fill_and_empty_is_followed_and_loses_nothing() {
     let text = WAITING.replace("quota = \"8MB\"", "quota = \"8MB\"\ndisk = \"20MB\"");

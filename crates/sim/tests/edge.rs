@@ -70,7 +70,7 @@ struct Held {
     state: State,
     /// The turn in which it is deleted, where that is settled.
     until: Option<u64>,
-    /// Somebody reads its octets where they were.
+    /// Whether somebody reads its octets where they were.
     is_read: bool,
 }
 
@@ -695,7 +695,7 @@ impl Tenant {
         }
     }
 
-    /// Whether it was refused.
+    /// Puts a bundle; whether it was refused.
     fn put(&mut self, octets: u64, turns: Option<u64>) -> bool {
         let Some(key) = self.begin(octets) else {
             return false;

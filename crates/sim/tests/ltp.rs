@@ -158,7 +158,7 @@ fn a_link_that_is_dialled_in_its_contacts_passes_in_them_what_waits() {
             assert_eq!(world.ledger().delivered, 3, "{protocol}, {dial}");
             world.counts().connections
         });
-        // Datagrams have none; whoever dials in contacts alone makes others.
+        // Datagrams have none; a link that is dialled in contacts alone makes others.
         let [always, planned] = connections;
         assert_eq!(always == planned, protocol == "ltp", "{connections:?}");
     }

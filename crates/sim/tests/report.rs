@@ -1,4 +1,4 @@
-//! The page of a report says what came of runs, and needs nothing but itself.
+//! The page of a report tells the results of runs, and needs nothing but itself.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Links over UDP: what crosses them, what does not, and who is blamed for that.
+//! Links over UDP: the bundles that cross them, those that do not, and the verdicts about that.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -73,7 +73,7 @@ pub(crate) struct Arriving {
     reported: u64,
     /// The number of `extents` that the node was told of; `None` where nobody watches.
     told: Option<usize>,
-    /// Which of `extents` comes first behind the header, for others to share.
+    /// The position in `extents` of the first one behind the header, for others to share.
     division: usize,
     /// Octets that came behind gaps, by their position: parts that do not touch each other.
     pub(crate) behind: BTreeMap<u64, Arriving>,
@@ -228,7 +228,7 @@ impl Store {
             return;
         }
         let Some(mut source) = self.take_arriving(from) else {
-            // Nothing of it is left: what was to be made of it would not be whole.
+            // Nothing of it is left: a bundle made of it would not be whole.
             return self.refuse(key, StoreRefusal::Disk);
         };
         if !source.behind.is_empty() {

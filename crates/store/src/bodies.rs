@@ -14,11 +14,11 @@ const NOWHERE: u32 = u32::MAX;
 /// The place of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
-    /// In the log.
+    /// The position in the log.
     position: u64,
     octets: u32,
     crc: u32,
-    /// In memory.
+    /// The position in memory.
     kept: u32,
 }
 

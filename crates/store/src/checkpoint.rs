@@ -1,4 +1,4 @@
-//! Checkpoints: what the log says so far, in one place (docs/store-format.md 5).
+//! Checkpoints: the content of the log so far, in one place (docs/store-format.md 5).
 
 use bytes::Bytes;
 use dhow_bundle::DtnTime;
@@ -33,9 +33,9 @@ const SEGMENTS_MORE: u64 = 8;
 /// The progress of the newest checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It is durable and named by a durable superblock.
+    /// The checkpoint is durable and named by a durable superblock.
     Idle,
-    /// Its records are written.
+    /// The records are written.
     Written(CheckpointPlace),
     /// Its records are durable, and the superblock is written.
     Named(CheckpointPlace),

@@ -45,7 +45,7 @@ const SPARSE_EIGHTHS: u64 = 2;
 /// Such a segment has not lost anything while so many others were begun: one that a stream drains is soon empty by itself.
 const SETTLED_SEGMENTS: u64 = 4;
 
-/// The segment that is being emptied, and what is left in it.
+/// The segment that is being emptied, and the bundles left in it.
 #[derive(Debug)]
 pub(crate) struct Compaction {
     segment: u32,
@@ -55,9 +55,9 @@ pub(crate) struct Compaction {
 /// The verdict of reading a record's octets back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They match their checksums.
+    /// The octets match their checksums.
     Intact,
-    /// They do not; the bundle is in quarantine.
+    /// The octets do not match; the bundle is in quarantine.
     Corrupt,
     /// There is no such bundle.
     Absent,
@@ -201,7 +201,7 @@ impl Store {
             match self.move_bundle(key, &slot, compaction.segment) {
                 Ok(octets) => moved_octets += octets,
                 Err(Hindrance::Corrupt) => self.quarantine(key),
-                // There is no room for more; what has been moved may make some.
+                // There is no room for more; moved bundles may make some.
                 Err(Hindrance::Trouble(Trouble::Full)) => {
                     // With room left, its bundle's record fits in none of the segments that are free.
                     let victim = self.log.segments.at(compaction.segment);
@@ -302,8 +302,8 @@ impl Store {
         live + commits.sum::<u64>() + length(keys.len()) * MOVE_OCTETS
     }
 
-    /// Bundles that arrive slowly give way to those that could be here long ago: whoever sends them still has them. Those go first
-    /// that hold the emptiest segment.
+    /// Bundles that arrive slowly give way to those that could be here long ago: their senders still have them. The
+    /// first to go are those that hold the emptiest segment.
     fn refuse_arrivals(&mut self, spoiled: &[u32]) {
         let layout = self.log.layout;
         let segment_of = |extent: &Extent| reference(&layout, extent).segment;

@@ -27,7 +27,7 @@ pub enum OpenError {
     /// The options ask for what the format does not allow.
     #[error("a segment size of {octets} octets is not a multiple of 4096 from 65536 to 1073741824")]
     SegmentSize {
-        /// As asked for.
+        /// The size asked for.
         octets: u32,
     },
 }

@@ -105,7 +105,7 @@ impl Store {
             true => self.write_pending(first),
             false => Ok(()),
         };
-        // Whatever happened, nothing that was written is forgotten.
+        // After a failure, too, nothing that was written is forgotten.
         first.take_in(next);
         written
     }

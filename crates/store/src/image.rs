@@ -39,7 +39,7 @@ pub(crate) struct Image {
 
 /// The bundles of an opened store, decoded one by one.
 pub struct RecoveredBundles {
-    /// By their keys.
+    /// Commits by the keys of their bundles.
     commits: std::iter::Enumerate<std::vec::IntoIter<Commit>>,
     /// The octets of those that have some outside their records.
     extents: BTreeMap<BundleKey, Extents>,
@@ -258,7 +258,7 @@ impl Builder<'_> {
             });
         }
         commits.sort_unstable_by_key(|commit| (commit.segment, commit.offset));
-        // Those whose places are none in the log are let go; slots come once keys are known.
+        // Commits whose places are none in the log are let go; slots come once keys are known.
         commits.retain(|commit| {
             let place = self.slot(commit, (&bodies, &mut window), &segments);
             if place.is_some() {

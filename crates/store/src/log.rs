@@ -74,7 +74,7 @@ pub(crate) struct Log {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) layout: Layout,
     pub(crate) segments: Segments,
-    /// Payloads have checksums: they are to outlive the process.
+    /// Whether payloads have checksums: they are to outlive the process.
     is_checked: bool,
     head: Option<Head>,
     last_generation: u64,
@@ -198,7 +198,7 @@ impl Log {
         u64::from(limit) / SUMMARY_SHARE
     }
 
-    /// Of what the places and addresses of payloads had better be multiples.
+    /// The multiple that the places and addresses of payloads had better be of.
     pub(crate) fn grain(&self) -> Option<usize> {
         let segment = index(self.layout.segment_octets);
         let fits = |grain: &usize| *grain < ZEROS.len() && grain * BLOCKS_OF_SEGMENT <= segment;

@@ -133,8 +133,8 @@ fn mend(log: &mut [u8], records: &[(u64, Header)]) {
 }
 
 /// Opens what `input` describes: its first octet says whether the rest is a log (0), or changes to a real one, each of four octets (place and value), made valid
-/// again (1) or not (others). Whatever it is, opening ends, and what is recovered can be read; a damaged store that opened takes
-/// another bundle and has it, and all the others, when it is opened again. Returns whether it opened.
+/// again (1) or not (others). With any input, opening ends, and the recovered bundles can be read; a damaged store that opened takes another bundle and has it,
+/// and all the others, when it is opened again. Returns whether it opened.
 ///
 /// # Panics
 /// One of that does not hold.

@@ -9,7 +9,7 @@ use crate::error::Trouble;
 use crate::store::{Durability, Store};
 use crate::wire::index;
 
-/// Octets of zeros written in one step: what comes meanwhile waits for no more than this and one sync.
+/// Octets of zeros written in one step: commands that come meanwhile wait for no more than this and one sync.
 const STEP_OCTETS: u32 = 1024 * 1024;
 
 /// Octets of zeros in one slice.

@@ -42,7 +42,7 @@ impl StoreReader {
         Ok(count)
     }
 
-    /// Has the disk let go of memory that is only there because it may be of use again: what is read next comes from the disk.
+    /// Has the disk let go of memory that is only there because it may be of use again: the next reads come from the disk.
     pub fn give_back(&self) {
         self.disk.give_back();
     }

@@ -66,7 +66,7 @@ pub(crate) struct Place {
     pub(crate) offset: u32,
 }
 
-/// The log's geometry and secret: what it takes to find and to believe a record.
+/// The log's geometry and secret, by which records are found and believed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) segment_octets: u32,

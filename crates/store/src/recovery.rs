@@ -45,7 +45,7 @@ pub struct Recovered {
     pub loss: Loss,
     /// Octets at the log's end that a crash left torn or unacknowledged, and that were cut.
     pub torn_octets: u64,
-    /// The checkpoint was damaged: bundles deleted before it may have come back.
+    /// Whether the checkpoint was damaged: bundles deleted before it may have come back.
     pub checkpoint_lost: bool,
     /// Whether there was a store before.
     pub origin: Origin,

@@ -17,9 +17,9 @@ pub(crate) struct Removed {
     start: usize,
     count: usize,
     octets: u64,
-    /// At most so many.
+    /// The bound of their number.
     bound: usize,
-    /// At most so many octets of the log: every checkpoint carries them.
+    /// The bound of their octets in the log: every checkpoint carries them.
     octets_bound: u64,
     /// Dropped before their time because of the bounds.
     pub(crate) dropped: u64,

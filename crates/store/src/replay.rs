@@ -17,7 +17,7 @@ pub(crate) struct Commit {
     pub(crate) payload: u32,
     pub(crate) body: Body,
     pub(crate) arrival: u64,
-    /// Its bundle has octets outside the record.
+    /// Whether its bundle has octets outside the record.
     pub(crate) has_extents: bool,
     live: bool,
 }

@@ -185,7 +185,7 @@ impl Store {
         !self.log.segments.is_unreferenced(segment) || self.leaves_enough(purpose, filled)
     }
 
-    /// Sees to it that a record fits behind what is there.
+    /// Sees to it that a record fits behind those that are there.
     pub(crate) fn make_room(
         &mut self,
         payload: u64,

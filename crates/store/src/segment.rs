@@ -1,4 +1,4 @@
-//! The log's segments: what each holds, and which may be written over (docs/store-format.md 7).
+//! The log's segments: their content, and those that may be written over (docs/store-format.md 7).
 
 /// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(crate) enum Usage {
     Free,
     /// Records are being written to it.
     Head,
-    /// It is finished.
+    /// The segment is finished.
     Sealed,
 }
 
@@ -27,11 +27,11 @@ pub(crate) struct Segment {
     /// One bit for each of `commits`: it is a live bundle's.
     live: Vec<u64>,
     live_commits: u32,
-    /// Which of `commits` is looked at first for the next that goes: they mostly go in order.
+    /// The place in `commits` where the search for the next that goes begins: they mostly go in order.
     next: usize,
     /// Commit records and extents of bundles that are not durably gone.
     references: u64,
-    /// Octets of those.
+    /// Octets of these records and extents.
     pub(crate) live_octets: u64,
     /// The log's newest generation when something here was last let go of.
     pub(crate) touched: u64,

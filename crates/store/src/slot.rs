@@ -124,7 +124,7 @@ const SHEET: usize = 4096;
 /// All committed bundles, by key.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    /// The first sheet grows with what it holds: most stores are small.
+    /// The first sheet grows with its slots: most stores are small.
     sheets: Vec<Vec<Packed>>,
     more: BTreeMap<BundleKey, More>,
     filled: usize,

@@ -138,15 +138,15 @@ pub struct Store {
     pub(crate) prepared: Prepared,
     /// Segments that turned out not to be worth emptying, with their live octets then: looked at again when these are others.
     pub(crate) stuck: BTreeMap<u32, u64>,
-    /// Something has gone since a segment to empty was last looked for.
+    /// Whether something has gone since a segment to empty was last looked for.
     pub(crate) is_changed: bool,
-    /// A bundle was refused for lack of room since a segment was last begun for one.
+    /// Whether a bundle was refused for lack of room since a segment was last begun for one.
     pub(crate) is_wanting: bool,
     /// Batches since then in which nothing could be emptied.
     pub(crate) waited: u32,
     /// Segments begun since the last checkpoint.
     pub(crate) begun: u32,
-    /// The log could not be made longer when that was last wanted.
+    /// Whether the log could not be made longer when that was last wanted.
     pub(crate) cramped: bool,
     pub(crate) failure: Option<DiskError>,
     /// Octets of the log that the disk had room for, and of bundles in it, when that was told last.

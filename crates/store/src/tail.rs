@@ -1,4 +1,4 @@
-//! The log's tail: what was written after the checkpoint, up to where a crash tore it (docs/store-format.md 8).
+//! The log's tail: records written after the checkpoint, up to where a crash tore it (docs/store-format.md 8).
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ const CHECK_OCTETS: u64 = 1024 * 1024;
 /// The place at which a tail begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// At the log's first segment: no checkpoint was made yet.
+    /// The log's first segment: no checkpoint was made yet.
     First,
-    /// At the log's first segment: the checkpoint is damaged.
+    /// The log's first segment: the checkpoint is damaged.
     Lost,
-    /// At the checkpoint.
+    /// The checkpoint.
     Checkpoint(CheckpointPlace),
 }
 
@@ -64,7 +64,7 @@ struct Gap {
 pub(crate) struct TailSegment {
     pub(crate) end: u32,
     pub(crate) seal: u32,
-    /// It holds records that the store's contents follow from.
+    /// Whether it holds records that the store's contents follow from.
     pub(crate) effective: bool,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Tail {
     /// End of each valid record from the durable place on, for the count of what is cut.
     ends: Vec<(Place, u64)>,
     pub(crate) segments: BTreeMap<u64, TailSegment>,
-    /// From here on nothing counts.
+    /// The place from which on nothing counts.
     cut: Option<Place>,
     /// Behind the last valid record before the durable place, with its segment.
     last: Option<(Place, u32)>,

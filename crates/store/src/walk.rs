@@ -27,7 +27,7 @@ const SEARCH_OCTETS: u32 = 4096;
 pub(crate) struct Window {
     disk: Arc<dyn Disk>,
     pub(crate) size: u64,
-    /// As long as the longest piece so far: none is filled with zeros twice.
+    /// A buffer as long as the longest piece so far: none is filled with zeros twice.
     octets: Vec<u8>,
     start: u64,
     /// Octets of it that are the log's.

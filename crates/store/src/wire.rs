@@ -63,7 +63,7 @@ pub(crate) fn put_id(out: &mut Vec<u8>, id: &BundleId) {
     put_instance(out, id);
 }
 
-/// Which one of its source's a bundle is.
+/// The part of a bundle's identity that differs among bundles of a source.
 fn put_instance(out: &mut Vec<u8>, id: &BundleId) {
     put_varint(out, id.creation.time.as_millis());
     put_varint(out, id.creation.sequence);

@@ -1,4 +1,4 @@
-//! Random commands on a disk that crashes and fails: what was acknowledged holds, what was deleted stays away.
+//! Random commands on a disk that crashes and fails: acknowledged bundles stay, deleted ones stay away.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

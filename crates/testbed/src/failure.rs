@@ -1,4 +1,4 @@
-//! Why the testbed cannot do what it is asked: a sentence, and what somebody may do about it.
+//! The failures of the testbed: a sentence, and a hint of what to do.
 
 use std::fmt;
 use std::io;

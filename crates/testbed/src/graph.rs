@@ -19,7 +19,7 @@ pub struct Circle {
 }
 
 impl Circle {
-    /// One that has room for so many nodes.
+    /// A circle that has room for so many nodes.
     #[must_use]
     pub fn of(nodes: usize) -> Self {
         let count = f64::from(u32::try_from(nodes).unwrap_or(u32::MAX));

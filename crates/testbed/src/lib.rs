@@ -1,10 +1,10 @@
-//! The testbed's drivers: what gives nodes on one machine the links that an experiment asks for.
+//! The testbed's drivers: they give nodes on one machine the links that an experiment asks for.
 //!
 //! [`emulate`] joins two network namespaces by a link whose physics are a
 //! [`Channel`](dhow_channel::Channel)'s; [`place`] makes the network of a scenario of them and of what the kernel has,
 //! [`node`] starts nodes there, [`application`] gives them their traffic, and [`run`] has all of it happen in time;
 //! [`simulated`] runs scenarios in virtual time. [`traffic`] sends and receives packets of a chosen pattern, [`iperf`] as
-//! iperf 2; [`oedl`] makes scenarios of OMF's experiments. [`results`] keeps what came of runs, [`report`] shows it, and [`comparison`] compares two.
+//! iperf 2; [`oedl`] makes scenarios of OMF's experiments. [`results`] keeps the results of runs, [`report`] shows them, and [`comparison`] compares two.
 //! [`printed`] takes figures from what programs print; [`graph`] draws a scenario's network; [`selftest`] measures the
 //! emulator; [`yardstick`] is TCP and a disk with no node between.
 

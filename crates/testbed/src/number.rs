@@ -1,4 +1,4 @@
-//! Between numbers that are measured and whole ones that are drawn.
+//! Conversions between measured numbers and whole ones that are drawn.
 
 /// The nearest whole number; nothing below none, and what is no number is none.
 #[expect(

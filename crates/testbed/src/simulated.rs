@@ -79,7 +79,7 @@ pub fn run(
     })
 }
 
-/// Leaves what came of a run in its directory.
+/// Leaves the results of a run in its directory.
 ///
 /// # Errors
 /// When results cannot be written.
@@ -130,7 +130,7 @@ pub fn keep(
     Ok(run)
 }
 
-/// Of all conditions of a run virtual time has this one.
+/// The conditions of a run that virtual time has.
 fn conditions(scenario: &Scenario) -> Conditions {
     let resembles = Control::of(scenario).map_or(WITHOUT_CONTROL, Control::name);
     let nodes = scenario.nodes.iter();

@@ -23,7 +23,7 @@ const BUFFER_OCTETS: usize = 256 << 10;
 /// Slices of one write call: as many as the system takes.
 const SLICES: usize = 1024;
 
-/// How long nothing may move.
+/// The longest time in which nothing may move.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One neighbour.
@@ -56,7 +56,7 @@ impl Connection {
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
         let mut config = Config::new(node_id);
-        // Whoever waits for an order does not look after the session.
+        // A program that waits for an order does not look after the session.
         config.keepalive_s = 0;
         config.segment_length = u64::try_from(BUFFER_OCTETS).unwrap_or(u64::MAX);
         let mut connection = Self {
@@ -86,7 +86,7 @@ impl Connection {
         self.dry && self.outgoing.is_empty()
     }
 
-    /// What happened next; waits for it.
+    /// The next event; waits for it.
     ///
     /// # Errors
     /// The connection failed or is over, or nothing moved for a minute.
@@ -98,7 +98,7 @@ impl Connection {
         }
     }
 
-    /// Writes and reads what goes; waits where nothing does. What happened, if anything did.
+    /// Writes and reads what goes; waits where nothing does. The event, if there was one.
     ///
     /// # Errors
     /// As [`Connection::next`].

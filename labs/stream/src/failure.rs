@@ -16,7 +16,7 @@ pub enum Failure {
     /// The neighbour did not take a bundle.
     #[error("the neighbour refused bundle {0}: {1}")]
     Refused(u64, &'static str),
-    /// What came is no bundle, or not whole.
+    /// The octets are no bundle, or not a whole one.
     #[error("a bundle is wrong: {0}")]
     Bundle(#[from] Refusal),
     /// A bundle came that no generator makes.

@@ -16,7 +16,7 @@ const WINDOW_BUNDLES: u64 = 1 << 16;
 /// Octets given to the session at a time, when it has no more.
 const AHEAD_OCTETS: u64 = 2 << 20;
 
-/// How long each bundle is of use, milliseconds.
+/// The lifetime of each bundle, milliseconds.
 const LIFETIME_MS: u64 = 3_600_000;
 
 /// Payloads up to this are sent from where their header is.
@@ -25,7 +25,7 @@ const SMALL_OCTETS: u64 = 4096;
 /// Octets of small bundles put together in one piece of memory.
 const BATCH_OCTETS: usize = 64 << 10;
 
-/// What a generator did.
+/// The result of a generator.
 #[derive(Debug, Serialize)]
 pub struct Generated {
     /// Bundles that the neighbour has acknowledged.
@@ -52,7 +52,7 @@ struct Mould {
     payload: Bytes,
     trailer: Bytes,
     length: u64,
-    /// Where small ones are put together.
+    /// The buffer in which small bundles are put together.
     batch: BytesMut,
 }
 

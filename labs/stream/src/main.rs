@@ -54,10 +54,10 @@ struct Generate {
 
 #[derive(Args)]
 struct Receive {
-    /// Where to listen.
+    /// The address to listen at.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Which node the sink is.
+    /// The node ID of the sink.
     #[arg(long, default_value = "ipn:3.0")]
     node: NodeId,
 }

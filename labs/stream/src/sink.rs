@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::connection::{Connection, seconds};
 use crate::failure::Failure;
 
-/// What a sink took.
+/// The bundles that a sink took.
 #[derive(Debug, Serialize)]
 pub struct Taken {
     /// Different bundles, whole and with right checksums.
@@ -35,10 +35,10 @@ pub struct Sink {
 struct Incoming {
     octets: u64,
     reader: HeaderReader,
-    /// What has come of a header that is not whole.
+    /// The octets of a header that is not whole.
     begun: BytesMut,
     body: Option<PayloadVerifier>,
-    /// What follows the payload.
+    /// The octets behind the payload.
     trailer: Vec<u8>,
 }
 
@@ -135,7 +135,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Which bundle that was, with the endpoint that made it.
+    /// The identity of the bundle, with the endpoint that made it.
     fn finish(self) -> Result<BundleId, Failure> {
         let Some(body) = self.body else {
             return Err(Failure::Session(

@@ -13,10 +13,10 @@ pub const ACKNOWLEDGMENT_OCTETS: usize = 16;
 
 const MAGIC: [u8; 4] = *b"DHYF";
 
-/// Where the sequence number lies in a header.
+/// The place of the sequence number in a header.
 const SEQUENCE: std::ops::Range<usize> = 4..12;
 
-/// What is wrong with a stream of frames.
+/// An error in a stream of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// A header does not begin as headers do.
@@ -100,7 +100,7 @@ impl Header {
     }
 }
 
-/// What a receiver keeps of the stream.
+/// The frames of the stream that a receiver keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acknowledgment {
     /// Octets of the stream, headers included.

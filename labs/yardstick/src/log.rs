@@ -9,13 +9,13 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// How much is written at once while a log is prepared.
+/// Octets that are written at once while a log is prepared.
 const PREPARE_OCTETS: usize = 1 << 20;
 
 /// Slices handed to the system in one call (`IOV_MAX` of Linux).
 const SLICES_PER_CALL: usize = 1024;
 
-/// What holds before something is acknowledged.
+/// The condition that holds before something is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -53,7 +53,7 @@ impl Log {
             file.set_len(0)?;
             fill(&file, octets)?;
         }
-        // What an earlier run left unwritten must not be this one's burden.
+        // Octets that an earlier run left unwritten must not be this one's burden.
         file.sync_all()?;
         Ok(Self {
             file,
@@ -71,7 +71,7 @@ impl Log {
         self
     }
 
-    /// How often it has synced.
+    /// The number of its syncs.
     #[must_use]
     pub fn flushes(&self) -> u64 {
         self.flushes

@@ -57,10 +57,10 @@ enum Command {
     Send(Send),
 }
 
-/// What both sides are told.
+/// The arguments that both sides have.
 #[derive(Args, Clone)]
 struct Shared {
-    /// What holds before a frame is acknowledged.
+    /// The condition that holds before a frame is acknowledged.
     #[arg(long, value_enum, default_value = "sync")]
     mode: Mode,
     /// MiB of each side's log.
@@ -99,7 +99,7 @@ struct Run {
     load: Load,
     #[command(flatten)]
     keeping: Keeping,
-    /// Where the two logs are made; they stay there and are used again. Without it they are removed.
+    /// The directory of the two logs, which stay there and are used again. Without it they are removed.
     #[arg(long)]
     dir: Option<PathBuf>,
 }
@@ -110,7 +110,7 @@ struct Receive {
     shared: Shared,
     #[command(flatten)]
     keeping: Keeping,
-    /// Where to listen.
+    /// The address to listen at.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// The log's file.

@@ -1,4 +1,4 @@
-//! Where the sender's frames lie before they leave: a log like the receiver's, filled with frames beforehand.
+//! The place of the sender's frames before they leave: a log like the receiver's, filled with frames beforehand.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -19,7 +19,7 @@ pub struct Origin {
     frame_octets: usize,
     /// Octets of all frames in the log.
     log_octets: usize,
-    /// Where in the log the next piece begins.
+    /// The place in the log at which the next piece begins.
     at: usize,
     /// Sequence number of the next frame that begins.
     next: u64,

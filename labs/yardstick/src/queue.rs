@@ -1,4 +1,4 @@
-//! What was read from the socket and waits for the log: a fixed set of buffers that go round.
+//! Octets read from the socket that wait for the log: a fixed set of buffers that go round.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -29,13 +29,13 @@ impl Piece {
         }
     }
 
-    /// What is filled.
+    /// The filled part.
     #[must_use]
     pub fn octets(&self) -> &[u8] {
         self.buffer.get(..self.filled).unwrap_or(&self.buffer)
     }
 
-    /// What is not.
+    /// The free part.
     pub fn room(&mut self) -> &mut [u8] {
         self.buffer.get_mut(self.filled..).unwrap_or_default()
     }

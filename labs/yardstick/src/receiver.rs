@@ -19,13 +19,13 @@ use crate::log::{Log, Mode};
 use crate::processor::cpu_seconds;
 use crate::queue::{PIECE_OCTETS, Piece, Queue};
 
-/// How long a peer may be silent.
+/// The longest silence of a peer.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a receiver keeps frames in.
+/// The storage of a receiver's frames.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// What holds before an acknowledgment.
+    /// The condition that holds before an acknowledgment.
     pub mode: Mode,
     /// The log's file, unless in memory.
     pub log: PathBuf,
@@ -37,7 +37,7 @@ pub struct Terms {
     pub flush_delay: Duration,
 }
 
-/// What a receiver did.
+/// The result of a receiver.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Received {
     /// Frames checked and kept.
@@ -52,7 +52,7 @@ pub struct Received {
     pub cpu_s: f64,
 }
 
-/// Where pieces are kept.
+/// The place in which pieces are kept.
 enum Keep {
     Memory {
         pieces: VecDeque<Piece>,

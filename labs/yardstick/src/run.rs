@@ -13,7 +13,7 @@ use crate::log::Mode;
 use crate::receiver::Received;
 use crate::sender::Sent;
 
-/// What one measurement came to.
+/// The result of one measurement.
 #[derive(Debug, Serialize)]
 pub struct Measured {
     mode: Mode,

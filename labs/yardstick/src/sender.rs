@@ -20,10 +20,10 @@ use crate::receiver::PATIENCE;
 /// Acknowledgments read at once, at most.
 const ACKNOWLEDGMENTS: usize = 64;
 
-/// What a sender sends.
+/// The frames that a sender sends.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// Where the frames lie before: in memory, or in a file.
+    /// The place of the frames before they leave: in memory, or in a file.
     pub mode: Mode,
     /// The log's file, unless in memory.
     pub log: PathBuf,
@@ -37,7 +37,7 @@ pub struct Terms {
     pub window_octets: u64,
 }
 
-/// What a sender did.
+/// The result of a sender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sent {
     /// Octets sent and acknowledged, headers included.

@@ -109,7 +109,7 @@ class Admin:
         return self._list(objects.Registration, "/v1/registrations")
 
     def destinations(self) -> list[objects.Destination]:
-        """What is stored, by destination."""
+        """The stored bundles, by destination."""
         return self._list(objects.Destination, "/v1/destinations")
 
     def bundles(self, limit: int = 100) -> list[objects.StoredBundle]:

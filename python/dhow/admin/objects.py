@@ -1,4 +1,4 @@
-"""What a node tells its operators (docs/admin-api.md), as values. The last word of a name is its unit."""
+"""A node's answers to its operators (docs/admin-api.md), as values. The last word of a name is its unit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -179,7 +179,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """What is stored for a destination."""
+    """The stored bundles for a destination."""
 
     destination: str
     bundles: int

@@ -67,7 +67,7 @@ class Admin:
         return await asyncio.to_thread(self._inner.registrations)
 
     async def destinations(self) -> list[objects.Destination]:
-        """What is stored, by destination."""
+        """The stored bundles, by destination."""
         return await asyncio.to_thread(self._inner.destinations)
 
     async def bundles(self, limit: int = 100) -> list[objects.StoredBundle]:

@@ -89,7 +89,7 @@ class Node:
         to: str, lifetime: float | timedelta | None, report: ReportKind | Sequence[ReportKind], report_to: str, source: str | None,
         fragment: bool, version: int, priority: str | None,
     ) -> wire.Adu:
-        """What bundles of one call have in common."""
+        """The fields that bundles of one call have in common."""
         return wire.Adu(
             source=source if source == "dtn:none" else "", destination=to, report_to=report_to,
             lifetime_ms=None if lifetime is None else milliseconds(lifetime), version=version, level=None if priority is None else level(priority),

@@ -108,13 +108,13 @@ class StreamReader:
             await given.confirm()
 
     def _forget_lost(self, newest: Delivery) -> None:
-        """What is held of a connection that was lost comes again."""
+        """Held chunks of a connection that was lost come again."""
         if any(held.connection is not newest.connection for _, held in self._held.values()):
             self._held.clear()
             self._held_octets = self._others = 0
 
     async def _place(self, delivery: Delivery) -> bool:
-        """Holds a chunk; whether it is of this stream. What is not a chunk is confirmed and dropped."""
+        """Holds a chunk; whether it is of this stream. A delivery that is not a chunk is confirmed and dropped."""
         try:
             if delivery.size > chunk.CHUNK_OCTETS_MAX + chunk.HEADER_OCTETS_MAX:
                 raise ProtocolError("the bundle is too large for a chunk")

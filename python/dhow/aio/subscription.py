@@ -106,7 +106,7 @@ class Subscription:
             octets = await connection.message(end)
             if octets is None:
                 return None
-            # What is no delivery may come without end.
+            # Messages that are no delivery may come without end.
             is_late = end is not None and time.monotonic() >= end
             match wire.message(octets):
                 case wire.Adu() as head:

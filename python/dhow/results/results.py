@@ -18,7 +18,7 @@ try:
 except ImportError as error:
     raise ImportError("dhow.results needs pandas\nhint: pip install pandas pyarrow") from error
 
-# What a report names, and the column of runs.csv that has it.
+# The measures that a report names, and their columns in runs.csv.
 MEASURES = {
     "goodput": "goodput_bit_s", "delivery": "delivery", "delay_median": "delay_median_s", "delay_p95": "delay_p95_s",
     "drain": "drain_s", "cpu_per_mb": "cpu_s_per_mb", "link_seconds_per_mb": "link_s_per_mb", "energy_per_mb": "joules_per_mb",
@@ -43,7 +43,7 @@ class Results:
 
     @functools.cached_property
     def manifest(self) -> dict[str, Any]:
-        """What a repetition needs: versions, machine, command, scenario. Empty of simulations, which have none."""
+        """The needs of a repetition: versions, machine, command, scenario. Empty of simulations, which have none."""
         path = self.path / "manifest.json"
         found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return found if isinstance(found, dict) else {}
@@ -152,7 +152,7 @@ class Results:
         return frame.drop(columns="std")
 
     def measurements(self, run: str) -> dict[str, pd.DataFrame]:
-        """What programs measured in a run of a lab: a table for each measurement point, from measurements.sq3."""
+        """The measurements of programs in a run of a lab: a table for each measurement point, from measurements.sq3."""
         path = self.path / run / "measurements.sq3"
         if not path.is_file():
             raise DhowError(f"{path} is not there", "only runs with a collector have measurements")
@@ -198,7 +198,7 @@ class Results:
 
 
 def point_of(text: str) -> dict[str, str]:
-    """What is swept in a run: `traffic.size=1kB;variant=flash`."""
+    """The swept values of a run: `traffic.size=1kB;variant=flash`. `traffic.size=1kB;variant=flash`."""
     return {name: value for name, _, value in (part.partition("=") for part in text.split(";") if part)}
 
 

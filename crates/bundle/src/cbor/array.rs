@@ -3,7 +3,7 @@
 use super::error::{CborError, Kind};
 use super::reader::Reader;
 
-/// An array that is being read: counts what is left of it.
+/// An array that is being read: counts the items left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Array {
     /// Items left; `None` for an indefinite length.

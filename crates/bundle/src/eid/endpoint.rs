@@ -1,4 +1,4 @@
-//! [`EndpointId`]: which endpoint.
+//! [`EndpointId`]: the name of an endpoint.
 
 use alloc::borrow::Cow;
 use alloc::string::ToString;

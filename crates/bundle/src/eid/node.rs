@@ -1,4 +1,4 @@
-//! [`NodeId`]: which node.
+//! [`NodeId`]: the name of a node.
 
 use alloc::format;
 

@@ -1,4 +1,4 @@
-//! [`EidPattern`]: which endpoints a route, a policy or a certificate means.
+//! [`EidPattern`]: the endpoints that a route, a policy or a certificate means.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -61,7 +61,7 @@ pub(super) enum Demux {
     One(Box<str>),
     /// Begins so, and has no further `/` after that.
     Level(Box<str>),
-    /// Begins so.
+    /// Demuxes that begin with this text.
     Below(Box<str>),
 }
 

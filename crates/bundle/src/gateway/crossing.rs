@@ -21,9 +21,9 @@ use crate::version::Version;
 /// A bundle in the version that it did not come in, to send: first [`Self::octets`], then its payload, then [`Self::end`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Crossed {
-    /// It was of version 7.
+    /// A bundle that came in version 7.
     V6(OutgoingV6),
-    /// It was of version 6.
+    /// A bundle that came in version 6.
     V7(OutgoingHeader),
 }
 

@@ -1,4 +1,4 @@
-//! [`Edit`]: what a gateway says of itself and of the hop.
+//! [`Edit`]: the facts about a gateway and a hop that a translation needs.
 
 use super::untranslatable::Untranslatable;
 use crate::crc::CrcType;
@@ -24,7 +24,7 @@ impl AgeDialect {
     }
 }
 
-/// What a translation takes from the gateway and not from the bundle.
+/// The parts of a translation that come from the gateway and not from the bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
     /// The gateway's node ID for the block of the previous node; without it the bundle leaves with none.

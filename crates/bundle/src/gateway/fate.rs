@@ -1,16 +1,16 @@
-//! [`Fate`]: what becomes of a block for which the other version has no place, by its type and flags.
+//! [`Fate`]: the fate of a block for which the other version has no place, by its type and flags.
 
 use super::untranslatable::Untranslatable;
 use super::{MAX_REMEMBERED_BLOCKS, MAX_REMEMBERED_OCTETS};
 use crate::v6;
 use crate::v7::block::{BlockFlags, BlockType};
 
-/// What becomes of a block.
+/// The fate of a block in a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The other version has what it says in a place of its own, or it ends here, as its flags allow.
+    /// The other version has the block's content in a place of its own, or the block ends here, as its flags allow.
     Removed,
-    /// It goes along in the gateway block.
+    /// The block goes along in the gateway block.
     Remembered,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn of_v6(block: &v6::Block) -> Result<Fate, Untranslatable> {
         // Custody ends at the gateway.
         Type::CUSTODY_OR_AGE if block.custody_id().is_some() => return Ok(Fate::Removed),
         Type::EXTENDED_CLASS | Type::METADATA => Fate::Remembered,
-        // What is encrypted is lost without the block that says so.
+        // Encrypted blocks are lost without the block that says so.
         Type::PAYLOAD_CONFIDENTIALITY => return Err(security(6, block.block_type.0.into())),
         BUNDLE_AUTHENTICATION | PAYLOAD_INTEGRITY | EXTENSION_SECURITY => {
             return of_integrity(6, block.block_type.0.into(), block.flags.bits());

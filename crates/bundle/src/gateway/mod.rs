@@ -3,7 +3,7 @@
 //!
 //! Pure functions: nothing here knows a store, a link or a clock. Start reading at [`identity`] (a bundle stays the same bundle), then at
 //! [`v7_of`] (`to_v7.rs`) and [`v6_of`] (`to_v6.rs`), or at [`crossed`] for a bundle as a node holds it. Blocks that the other version has no place for are chosen in `fate.rs` and travel in the
-//! gateway block (`of_v6.rs`, `of_v7.rs`; `remembered.rs` for whoever shows it).
+//! gateway block (`of_v6.rs`, `of_v7.rs`; `remembered.rs` for programs that show it).
 
 mod crossing;
 mod edit;
@@ -41,7 +41,7 @@ pub const GATEWAY_BLOCK_V7: crate::v7::block::BlockType = crate::v7::block::Bloc
 /// Type of the gateway block in version 6: one of those for private use (RFC 5050 4.5.2).
 pub const GATEWAY_BLOCK_V6: crate::v6::BlockType = crate::v6::BlockType(213);
 
-/// How often a bundle may be forwarded in version 7, and cross, if nothing says: each router on a long way, and no circle for long.
+/// The hop limit of a bundle in version 7, also for crossings, where nothing sets one: each router on a long way, and no circle for long.
 pub const DEFAULT_HOP_LIMIT: u8 = 30;
 
 /// Blocks that one bundle takes along into the other version, at most: real bundles have up to 4.

@@ -1,4 +1,4 @@
-//! [`OfV6`]: the gateway block in version 7, with what a bundle was in version 6.
+//! [`OfV6`]: the gateway block in version 7, with the fields of a bundle in version 6.
 
 use alloc::vec::Vec;
 
@@ -21,7 +21,7 @@ pub(super) enum Side {
     Behind,
 }
 
-/// What version 7 has no place for.
+/// Fields of version 6 that version 7 has no place for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OfV6 {
     /// The bundle's flags that version 7 has not.
@@ -33,7 +33,7 @@ pub(super) struct OfV6 {
 }
 
 impl OfV6 {
-    /// What of a bundle goes along; `used` is its own gateway block.
+    /// The fields of a bundle that go along; `used` is its own gateway block.
     ///
     /// # Errors
     /// A block without which the bundle cannot cross.
@@ -146,7 +146,7 @@ impl OfV6 {
         }))
     }
 
-    /// It says what [`Self::new`] could.
+    /// Whether [`Self::new`] could have made these fields.
     fn is_sound(&self) -> bool {
         let is_possible = |block: &Block| {
             let flags = block.flags.bits();

@@ -1,4 +1,4 @@
-//! [`OfV7`]: the gateway block in version 6, with what a bundle was in version 7.
+//! [`OfV7`]: the gateway block in version 6, with the fields of a bundle in version 7.
 
 use alloc::vec::Vec;
 
@@ -18,7 +18,7 @@ use crate::v7::block::{BlockFlags, BlockType, CanonicalBlock, ExtensionBlock, Ho
 /// The form of the content.
 const FORM: u64 = 1;
 
-/// What version 6 has no place for.
+/// Fields of version 7 that version 6 has no place for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OfV7 {
     /// The bundle's flags that version 6 has not.
@@ -50,7 +50,7 @@ pub(super) fn crossed(hops: Option<HopCount>, least: u64) -> Result<HopCount, Un
 }
 
 impl OfV7 {
-    /// What of a bundle goes along; `used` is the number of its own gateway block, and its hop count `least_hops` at least.
+    /// The fields of a bundle that go along; `used` is the number of its own gateway block, and its hop count `least_hops` at least.
     ///
     /// # Errors
     /// A block without which the bundle cannot cross, or no hop left.
@@ -166,7 +166,7 @@ impl OfV7 {
         }))
     }
 
-    /// It says what [`Self::new`] could.
+    /// Whether [`Self::new`] could have made these fields.
     fn is_sound(&self) -> bool {
         let is_possible = |block: &CanonicalBlock| {
             fate::of_v7(block.block_type, block.flags) == Ok(Fate::Remembered) && block.number > 1
@@ -184,7 +184,7 @@ impl OfV7 {
     }
 }
 
-/// The gateway block of a bundle of version 6 among others, and what it says.
+/// The gateway block of a bundle of version 6 among others, and its content.
 pub(super) fn found(blocks: &[v6::Block]) -> Option<(usize, OfV7)> {
     let mut blocks = blocks.iter().enumerate();
     blocks.find_map(|(at, block)| {

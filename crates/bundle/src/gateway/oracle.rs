@@ -1,6 +1,6 @@
 //! Assertions that hold for any bundle that crosses: the fuzz target, the replay of its corpus, and the properties.
 //!
-//! Everything here panics when a translation breaks the word of `docs/gateway.md`; it is no part of the interface. What must come back is worked out
+//! Everything here panics when a translation breaks the word of `docs/gateway.md`; it is no part of the interface. The expected result is worked out
 //! here from the tables again, and not asked of the translation.
 #![allow(
     clippy::panic,
@@ -116,7 +116,7 @@ pub fn check_v6(
     Ok(())
 }
 
-/// What came back is what the table says.
+/// The bundle that came back is the one that the table says.
 fn compare_v6(
     header: &v6::Header,
     trailer: &v6::Trailer,
@@ -202,7 +202,7 @@ pub fn check_v7(header: &crate::header::Header, edit: &Edit) -> Result<(), Untra
     Ok(())
 }
 
-/// What came back is what the table says.
+/// The bundle that came back is the one that the table says.
 fn compare_v7(header: &crate::header::Header, edit: &Edit, again: &crate::header::Header) {
     let new = &header.primary;
     let known = (header.extensions.iter()).find(|block| is_gateway_v7(header, block));

@@ -1,4 +1,4 @@
-//! [`Remembered`]: the content of a gateway block, for whoever shows it.
+//! [`Remembered`]: the content of a gateway block, for programs that show it.
 
 use alloc::vec::Vec;
 
@@ -24,16 +24,16 @@ pub struct Remembered {
 /// Properties of a bundle in one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Properties {
-    /// Of a bundle of version 6.
+    /// Properties of a bundle of version 6.
     V6 {
         /// Lifetime, seconds.
         lifetime_s: u64,
     },
-    /// Of a bundle of version 7.
+    /// Properties of a bundle of version 7.
     V7 {
         /// Lifetime, milliseconds.
         lifetime_ms: u64,
-        /// How often it may be forwarded, and was.
+        /// The bundle's hop limit and hop count.
         hops: HopCount,
         /// The checksum of its primary block.
         crc_type: CrcType,
@@ -54,7 +54,7 @@ pub struct RememberedBlock {
 }
 
 impl Remembered {
-    /// That of a gateway block in version 7; `None` where the content is none that a gateway writes.
+    /// The content of a gateway block in version 7; `None` where the content is none that a gateway writes.
     #[must_use]
     pub fn in_v7(content: &[u8]) -> Option<Self> {
         let known = OfV6::decode(content)?;
@@ -75,7 +75,7 @@ impl Remembered {
         })
     }
 
-    /// That of a gateway block in version 6; `None` where the content is none that a gateway writes.
+    /// The content of a gateway block in version 6; `None` where the content is none that a gateway writes.
     #[must_use]
     pub fn in_v6(content: &[u8]) -> Option<Self> {
         let known = OfV7::decode(content)?;

@@ -96,7 +96,7 @@ pub fn v6_of(header: &Header, edit: &Edit) -> Result<OutgoingV6, Untranslatable>
     })
 }
 
-/// The number of the gateway block, and what it says.
+/// The number of the gateway block, and its content.
 fn known_of(header: &Header) -> Option<(u64, OfV6)> {
     header.extensions.iter().find_map(|block| {
         let is_one = block.block_type == GATEWAY_BLOCK_V7;

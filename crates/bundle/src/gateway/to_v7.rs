@@ -88,7 +88,7 @@ pub fn v7_of(
     }
 }
 
-/// The gateway block, and what it says.
+/// The gateway block, and its content.
 fn known_of(header: &v6::Header) -> Option<(&v6::Block, OfV7)> {
     let (at, known) = found(&header.blocks)?;
     Some((header.blocks.get(at)?, known))

@@ -1,4 +1,4 @@
-//! [`Untranslatable`]: what the other version has no place for.
+//! [`Untranslatable`]: the field or block for which the other version has no place.
 
 use thiserror::Error;
 

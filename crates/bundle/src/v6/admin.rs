@@ -21,7 +21,7 @@ pub enum RecordRefusal {
     /// Its octets break a rule of all numbers and endpoint IDs, or end too early.
     #[error(transparent)]
     Octets(#[from] Refusal),
-    /// Octets follow it.
+    /// Octets follow the record.
     #[error("octets follow the record")]
     OctetsAfterEnd,
     /// A type that is none of these.
@@ -51,16 +51,16 @@ pub struct Subject {
     pub source: EndpointId,
     /// Its creation timestamp.
     pub creation: CreationTime,
-    /// Of a fragment, which.
+    /// The octets of a fragment; `None` for a whole bundle.
     pub fragment: Option<FragmentRange>,
 }
 
 /// A status report on a bundle (RFC 5050 6.1.1).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StatusReport {
-    /// Which bundle.
+    /// The bundle of the report.
     pub subject: Subject,
-    /// Why: a code of RFC 5050 6.1.1.
+    /// The reason: a code of RFC 5050 6.1.1.
     pub reason: u8,
     /// When it was received, taken into custody, forwarded, delivered and deleted, where it was.
     pub times: [Option<ReportTime>; 5],
@@ -104,22 +104,22 @@ pub fn signal_reason(code: u8) -> Option<&'static str> {
 /// The answer to the custodian of a bundle (RFC 5050 6.1.2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustodySignal {
-    /// Which bundle.
+    /// The bundle of the signal.
     pub subject: Subject,
-    /// It has taken custody.
+    /// Whether the node has taken custody.
     pub is_success: bool,
     /// Why not: a code of RFC 5050 6.1.2.
     pub reason: u8,
-    /// When.
+    /// The time of the signal.
     pub time: ReportTime,
 }
 
 /// The answer to a custodian of many bundles, by the numbers that it gave them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AggregateSignal {
-    /// It has taken custody.
+    /// Whether the node has taken custody.
     pub is_success: bool,
-    /// Why not, as in [`CustodySignal::reason`].
+    /// The reason of a refusal, as in [`CustodySignal::reason`].
     pub reason: u8,
     /// First and last number of each run, ascending.
     pub runs: Vec<(u64, u64)>,
@@ -164,7 +164,7 @@ impl AdministrativeRecord {
         }
     }
 
-    /// Writes it.
+    /// Writes the record.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();

@@ -31,7 +31,7 @@ impl BlockType {
     pub const CUSTODY_OR_AGE: Self = Self(10);
     /// Extended class of service.
     pub const EXTENDED_CLASS: Self = Self(19);
-    /// Its age, with ION.
+    /// The age of a bundle, with ION.
     pub const AGE: Self = Self(20);
 }
 
@@ -144,7 +144,7 @@ impl Block {
         reader.is_empty().then_some(age)
     }
 
-    /// The custodian's number of a bundle, and who that is: a number, and an endpoint ID as text.
+    /// The custodian's number of a bundle, and the custodian: a number, and an endpoint ID as text.
     #[must_use]
     pub fn custody_id(&self) -> Option<(u64, EndpointId)> {
         let mut reader = Reader::new(&self.content);

@@ -118,19 +118,19 @@ pub struct BlockFlags(u64);
 impl BlockFlags {
     /// None at all.
     pub const NONE: Self = Self(0);
-    /// It is in every fragment.
+    /// The block is in every fragment.
     pub const REPLICATE: Self = Self(0x01);
     /// A report is requested where it cannot be processed.
     pub const REPORT_IF_UNPROCESSED: Self = Self(0x02);
     /// The bundle is deleted where it cannot be processed.
     pub const DELETE_BUNDLE_IF_UNPROCESSED: Self = Self(0x04);
-    /// It is the last block.
+    /// The block is the last one.
     pub const LAST: Self = Self(0x08);
-    /// It is discarded where it cannot be processed.
+    /// The block is discarded where it cannot be processed.
     pub const DISCARD_IF_UNPROCESSED: Self = Self(0x10);
-    /// It was forwarded without being processed.
+    /// The block was forwarded without being processed.
     pub const FORWARDED_UNPROCESSED: Self = Self(0x20);
-    /// It refers to endpoint IDs of the dictionary.
+    /// The block refers to endpoint IDs of the dictionary.
     pub const REFERENCES: Self = Self(0x40);
 
     /// Flags from their bits.

@@ -217,7 +217,7 @@ fn forwarded_block(block: &Block, edit: &HopEdit) -> Option<Block> {
         return Some(block.clone());
     }
     // RFC 5050 5.6 step 3: it is discarded, or marked as not processed.
-    // Without the block that says so, what is encrypted would pass for what it is not: that one stays.
+    // Without the block that says so, an encrypted payload would pass for a plain one: that block stays.
     let is_discarded = block.flags.contains(BlockFlags::DISCARD_IF_UNPROCESSED)
         && block.block_type != BlockType::PAYLOAD_CONFIDENTIALITY;
     (!is_discarded).then(|| Block {

@@ -34,7 +34,7 @@ pub struct Header {
     pub payload_octets: u64,
     /// All octets before the payload, at most [`MAX_HEADER_OCTETS`].
     pub octets: Bytes,
-    /// Those of the primary block among them.
+    /// The octets of the primary block among them.
     pub(crate) primary_octets: usize,
 }
 

@@ -38,7 +38,7 @@ pub struct PrimaryBlock {
     pub destination: EndpointId,
     /// Source endpoint.
     pub source: EndpointId,
-    /// Whom reports go to.
+    /// The endpoint that status reports go to.
     pub report_to: EndpointId,
     /// The current custodian; the null endpoint without one.
     pub custodian: EndpointId,

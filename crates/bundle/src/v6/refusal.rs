@@ -1,4 +1,4 @@
-//! [`Refusal`]: which rule octets break that are no acceptable bundle of version 6.
+//! [`Refusal`]: the rule that octets break which are no acceptable bundle of version 6.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -47,7 +47,7 @@ pub enum Refusal {
         "the {field} refers to octet {offset} of a dictionary of {octets}, where no string begins"
     )]
     Reference {
-        /// Which field.
+        /// The field's name.
         field: &'static str,
         /// The offset.
         offset: u64,
@@ -57,11 +57,11 @@ pub enum Refusal {
     /// A field that is no endpoint ID.
     #[error("the {field} is refused: \"{text}\": {refusal}")]
     EndpointId {
-        /// Which field.
+        /// The field's name.
         field: &'static str,
         /// The text.
         text: String,
-        /// Why.
+        /// The reason.
         refusal: EidError,
     },
     /// A fragment that says it must not be fragmented.

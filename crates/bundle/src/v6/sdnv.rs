@@ -18,7 +18,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// From the first of these.
+    /// A reader from the first of these octets on.
     #[must_use]
     pub const fn new(octets: &'a [u8]) -> Self {
         Self {

@@ -21,7 +21,7 @@ use crate::v7::block::{
 /// The treatment of extension blocks that this node cannot process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnsupportedBlocks {
-    /// Those whose flags ask for it are removed (RFC 9171 5.6 step 4): the rule for bundles received.
+    /// Blocks whose flags ask for it are removed (RFC 9171 5.6 step 4): the rule for bundles received.
     #[default]
     Discard,
     /// All stay: for bundles that this node created.

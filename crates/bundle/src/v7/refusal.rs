@@ -1,4 +1,4 @@
-//! [`Refusal`]: which rule octets break that are no acceptable bundle.
+//! [`Refusal`]: the rule that octets break which are no acceptable bundle.
 
 use alloc::string::String;
 
@@ -71,15 +71,15 @@ pub enum Refusal {
     /// A field of the primary block that is no endpoint ID.
     #[error("the {field} is refused: {refusal}")]
     EndpointId {
-        /// Which field.
+        /// The field's name.
         field: &'static str,
-        /// Why.
+        /// The reason.
         refusal: EidRefusal,
     },
     /// An endpoint of "this node" came from outside.
     #[error("the {field} is an endpoint of \"this node\", which has no meaning outside it")]
     LocalNode {
-        /// Which field.
+        /// The field's name.
         field: &'static str,
     },
     /// A fragment that says it must not be fragmented.

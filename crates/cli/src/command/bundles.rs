@@ -1,4 +1,4 @@
-//! `dhow bundles`: what is stored, by destination or one by one.
+//! `dhow bundles`: stored bundles, by destination or one by one.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn by_destination(common: &Common) -> Result<Ending, Failure> {
 }
 
 impl Bundles {
-    /// Prints them.
+    /// Prints the bundles.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let Some(limit) = self.each else {
             return by_destination(common);

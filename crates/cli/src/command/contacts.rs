@@ -27,7 +27,7 @@ const LISTING: Listing = Listing {
 };
 
 impl Contacts {
-    /// Prints them.
+    /// Prints the contacts.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         LISTING.run(common)
     }

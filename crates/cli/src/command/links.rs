@@ -50,7 +50,7 @@ const SESSIONS: Listing = Listing {
     none: "no session is established",
 };
 
-/// Of sessions over UDP.
+/// The listing of sessions over UDP.
 const DATAGRAMS: Listing = Listing {
     path: SESSIONS.path,
     columns: &[
@@ -144,7 +144,7 @@ pub enum Link {
 }
 
 impl Link {
-    /// Takes it up or down, adds or deletes it.
+    /// Takes the link up or down, adds or deletes it.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let admin = Admin::of(common.node.as_ref())?;
         let turn = |name: &str, direction: &str, doing: &str| {

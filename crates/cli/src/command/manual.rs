@@ -20,7 +20,7 @@ pub struct Manual {
 }
 
 impl Manual {
-    /// Writes them.
+    /// Writes the manual pages.
     pub fn run(&self) -> Result<Ending, Failure> {
         let failed = |path: &Path, error: &std::io::Error| {
             Failure::refused(format!("cannot write {}: {error}", path.display()))

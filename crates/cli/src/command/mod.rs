@@ -1,4 +1,4 @@
-//! The commands, a file each: arguments beside what is done with them.
+//! The commands, a file each: arguments beside their execution.
 
 pub mod bundle;
 pub mod bundles;
@@ -40,7 +40,7 @@ use crate::arguments::{Arguments, Command};
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 
-/// Does what was asked.
+/// Runs the command.
 pub fn run(arguments: Arguments) -> Result<Ending, Failure> {
     let Arguments { common, command } = arguments;
     // A running node drains on a signal by itself.

@@ -41,7 +41,7 @@ const LISTING: Listing = Listing {
 };
 
 impl Neighbours {
-    /// Prints them.
+    /// Prints the neighbours.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let mut ending = LISTING.run(common)?;
         while self.watch && !interrupt::is_requested() {

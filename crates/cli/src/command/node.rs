@@ -29,7 +29,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         match self {
             Self::Init(command) => {
@@ -68,7 +68,7 @@ const SYSTEM_DIRECTORY: &str = "/etc/dhow";
 
 impl Init {
     fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        // The file may hold the administration's token. That of the service is read by its user, whose group the directory has.
+        // The file may hold the administration's token. The file of the service is read by its user, whose group the directory has.
         let (directory, layout, mode) = match self.system {
             true => (Path::new(SYSTEM_DIRECTORY), Layout::System, 0o640),
             false => (self.dir.as_path(), Layout::Beside, 0o600),

@@ -1,4 +1,4 @@
-//! `dhow otr`: who receives the packets of `dhow otg`, by the options of the ORBIT Traffic Receiver.
+//! `dhow otr`: the receiver of packets of `dhow otg`, by the options of the ORBIT Traffic Receiver.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};

@@ -22,7 +22,7 @@ const LISTING: Listing = Listing {
 };
 
 impl Registrations {
-    /// Prints them.
+    /// Prints the registrations.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         LISTING.run(common)
     }

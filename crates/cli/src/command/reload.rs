@@ -22,7 +22,7 @@ use crate::output::{self, Form};
 
 /// Have a running node read its configuration again
 ///
-/// Links, listeners, routes, contacts, tokens, the TLS identity, status reports, the level of the log and a few keys more are taken up; sessions that the differences do not concern go on. A configuration that is wrong is refused as a whole, and the node goes on as before (exit code 1). Keys that need a restart are listed and are no failure. What was changed at run time stays as it is. SIGHUP and `systemctl reload dhow` do the same.
+/// Links, listeners, routes, contacts, tokens, the TLS identity, status reports, the level of the log and a few keys more are taken up; sessions that the differences do not concern go on. A configuration that is wrong is refused as a whole, and the node goes on as before (exit code 1). Keys that need a restart are listed and are no failure. Changes at run time stay as they are. SIGHUP and `systemctl reload dhow` do the same.
 #[derive(Args, Debug)]
 pub struct Reload {
     /// First write what was changed at run time (links, listeners, routes, contacts) into the configuration; comments stay
@@ -31,7 +31,7 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// Does it, and prints what came of it.
+    /// Reloads the node, and prints the outcome.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let admin = Admin::of(common.node.as_ref())?;
         let saved = match self.save {
@@ -106,7 +106,7 @@ pub fn print_differences(answer: &Value) -> Result<(), Failure> {
     lines.iter().try_for_each(|line| output::line(line))
 }
 
-/// Writes what was changed at run time into the node file; what was written comes back.
+/// Writes changes at run time into the node file; the written ones come back.
 fn save(admin: &Admin) -> Result<Vec<String>, Failure> {
     let answer = admin.read("/v1/config/edits")?;
     let config = answer.get("config").and_then(Value::as_str);
@@ -205,7 +205,7 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// Opens or closes it.
+    /// Opens or closes the listener.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let admin = Admin::of(common.node.as_ref())?;
         let (answer, done) = match self {
@@ -275,7 +275,7 @@ pub enum Contact {
 }
 
 impl Contact {
-    /// Plans or cancels it.
+    /// Plans or cancels the contact.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let admin = Admin::of(common.node.as_ref())?;
         let (method, body, done) = match self {

@@ -1,4 +1,4 @@
-//! `dhow routes` and `dhow route`: where bundles are sent.
+//! `dhow routes` and `dhow route`: the routes of bundles.
 
 use clap::{Args, Subcommand};
 use hyper::Method;
@@ -28,7 +28,7 @@ const LISTING: Listing = Listing {
 };
 
 impl Routes {
-    /// Prints them.
+    /// Prints the routes.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         LISTING.run(common)
     }
@@ -59,7 +59,7 @@ pub enum Route {
 }
 
 impl Route {
-    /// Adds or deletes it.
+    /// Adds or deletes the route.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let admin = Admin::of(common.node.as_ref())?;
         let (answer, done) = match self {

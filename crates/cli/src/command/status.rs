@@ -1,4 +1,4 @@
-//! `dhow status`: what a node is and does.
+//! `dhow status`: the state of a node.
 
 use clap::Args;
 use serde_json::Value;
@@ -9,12 +9,12 @@ use crate::arguments::Common;
 use crate::failure::{Ending, Failure};
 use crate::output::{self, Form};
 
-/// Show what a node is and does
+/// Show the state of a node
 #[derive(Args, Debug)]
 pub struct Status {}
 
 impl Status {
-    /// Prints it.
+    /// Prints the status.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let node = Admin::of(common.node.as_ref())?.read("/v1/node")?;
         match common.form() {

@@ -185,7 +185,7 @@ impl Trace {
 /// Why the path is not known to its end.
 enum Silence {
     Failed(Failure),
-    /// The destination's node has it.
+    /// The destination's node has the bundle.
     Untaken,
     /// So many reports came, and none from the destination's node.
     Short {

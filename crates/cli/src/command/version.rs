@@ -1,4 +1,4 @@
-//! `dhow version`: which program this is, and what it speaks.
+//! `dhow version`: the version of this program, and the protocols that it speaks.
 
 use clap::Args;
 use dhow_bundle::protocol::Protocol;
@@ -27,7 +27,7 @@ const FEATURES: [(&str, bool); 3] = [
 pub struct Version {}
 
 impl Version {
-    /// Prints it.
+    /// Prints the version.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let features = FEATURES.into_iter().filter(|(_, is_there)| *is_there);
         let features: Vec<&str> = features.map(|(name, _)| name).collect();

@@ -1,4 +1,4 @@
-//! `dhow why`: why a bundle, or what is for an endpoint, waits.
+//! `dhow why`: the reasons for which a bundle, or the bundles for an endpoint, wait.
 
 use clap::Args;
 use serde_json::Value;
@@ -31,6 +31,9 @@ impl Why {
         Ok(Ending::Done)
     }
 }
+
+/// A neighbour of which nothing was heard for so long may be gone, though its session is still there, milliseconds.
+const SILENCE_MS: u64 = 5_000;
 
 /// A sentence of what is so, and what would change it.
 struct Sentence {
@@ -77,7 +80,7 @@ pub fn told(answer: &Value) -> String {
     lines
 }
 
-/// What is here for an endpoint.
+/// The bundles here for an endpoint, in words.
 fn present(answer: &Value) -> String {
     let some = |key: &str| number(answer, key).filter(|count| *count > 0);
     let mut parts = Vec::new();
@@ -183,7 +186,7 @@ fn refused(cause: &Value) -> Sentence {
     }
 }
 
-/// What keeps a bundle from a next hop.
+/// The obstacles between a bundle and a next hop.
 fn next_hop(hop: &Value) -> Vec<Sentence> {
     let name = text(hop, "name");
     let is_up = number(hop, "sessions").unwrap_or(0) > 0;
@@ -200,11 +203,24 @@ fn next_hop(hop: &Value) -> Vec<Sentence> {
     let bars = hop.get("bars").and_then(Value::as_array);
     sentences.extend(bars.into_iter().flatten().map(|bar| barred(bar, name)));
     if is_up && sentences.is_empty() {
-        sentences.push(Sentence::of(format!(
-            "{name} is up: what waits leaves in its turn"
-        )));
+        sentences.push(present_hop(hop, name));
     }
     sentences
+}
+
+/// A next hop that has a session, and from which nothing may have come for long.
+fn present_hop(hop: &Value, name: &str) -> Sentence {
+    let link = hop.get("link");
+    match link.and_then(|link| number(link, "heard_ago_ms")) {
+        Some(ms) if ms >= SILENCE_MS => Sentence::of(format!(
+            "{name} is up, and nothing was heard of it for {}",
+            quantity::span(ms)
+        ))
+        .with_hint(
+            "what waits leaves in its turn, if it answers; the session ends when it does not",
+        ),
+        _ => Sentence::of(format!("{name} is up: what waits leaves in its turn")),
+    }
 }
 
 /// A next hop without a session.
@@ -329,6 +345,15 @@ mod tests {
             told(&answer),
             "ipn:3.1: 3 bundles waiting\n- beta: the link is down, connection refused, dialled again in 1.2 s (7 attempts failed); the next planned contact begins in 1 h\n"
         );
+        let up = |heard_ago_ms: u64| {
+            let link = json!({"name": "beta", "enabled": true, "state": "up", "heard_ago_ms": heard_ago_ms});
+            let hop = json!({"name": "beta", "sessions": 1, "link": link, "bars": []});
+            told(
+                &json!({"destination": "ipn:3.1", "waiting": 1, "causes": [{"cause": "next_hop", "next_hop": hop}]}),
+            )
+        };
+        assert!(up(4_999).ends_with("\n- beta is up: what waits leaves in its turn\n"));
+        assert!(up(18_000).contains("\n- beta is up, and nothing was heard of it for 18 s\n"));
         let nothing =
             json!({"destination": "ipn:9.1", "waiting": 0, "causes": [{"cause": "no_route"}]});
         assert_eq!(

@@ -112,7 +112,7 @@ impl Flight {
         self.shared.active.load(Ordering::Acquire) > 0
     }
 
-    /// True once a stream could not send what it was to send, and all have ended.
+    /// True once a stream could not send its bundles, and all have ended.
     pub fn has_failed(&self) -> bool {
         self.shared.has_failed.load(Ordering::Relaxed) && !self.is_sending()
     }

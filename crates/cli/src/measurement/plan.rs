@@ -26,7 +26,7 @@ pub struct Plan {
     pub registration: Registration,
     /// Octets of each payload.
     pub size: u64,
-    /// When to end.
+    /// The end of the measurement.
     pub limit: Limit,
     /// Sending connections, 1 to 64.
     pub streams: u16,
@@ -42,7 +42,7 @@ pub struct Plan {
     pub timeout: Duration,
 }
 
-/// When sending ends.
+/// The end of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// After so many bundles.

@@ -27,7 +27,7 @@ pub struct Totals {
     pub uncertain: u64,
     /// The receiver's time from the first bundle to the last.
     pub span: Duration,
-    /// From creation to the service.
+    /// The delays from creation to the service.
     pub delays: Delays,
 }
 

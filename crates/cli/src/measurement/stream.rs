@@ -31,11 +31,11 @@ pub(super) struct Shared {
     pub(super) resent: AtomicU64,
     /// Connections that are at work.
     pub(super) active: AtomicUsize,
-    /// As many as may be are outstanding, and streams wait.
+    /// Whether as many bundles as may be are outstanding, and streams wait.
     pub(super) is_full: AtomicBool,
-    /// Nothing more is to be sent.
+    /// Whether nothing more is to be sent.
     pub(super) stop: AtomicBool,
-    /// A connection could not send what it was to send.
+    /// Whether a connection could not send its bundles.
     pub(super) has_failed: AtomicBool,
     waiting: Mutex<()>,
     room: Condvar,
@@ -70,7 +70,7 @@ pub(super) struct Stream<'a> {
     pub(super) plan: &'a Plan,
     pub(super) shared: &'a Shared,
     pub(super) run: RunId,
-    /// Which, from 0.
+    /// The stream's number, from 0.
     pub(super) number: u16,
 }
 

@@ -147,7 +147,7 @@ impl Node {
         fs::read_to_string(self.directory.join("log")).unwrap()
     }
 
-    /// Gives it a signal that does not end it.
+    /// Gives the program a signal that does not end it.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let id = rustix::process::Pid::from_child(&self.process.0);
         rustix::process::kill_process(id, signal).unwrap();

@@ -33,7 +33,7 @@ pub enum Told {
     },
     /// The node ends the connection.
     Farewell {
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
     /// A bundle for the neighbour.
@@ -54,7 +54,7 @@ pub enum Told {
     Refused {
         /// Its number.
         transfer: u64,
-        /// Why (RFC 9174 table 6).
+        /// The reason (RFC 9174 table 6).
         reason: u64,
     },
     /// The node's bundle that has begun comes no further.

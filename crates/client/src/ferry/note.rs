@@ -13,7 +13,7 @@ const MAGIC: &str = "dhow-ferry acknowledgment 1";
 pub struct Acknowledgment {
     /// The identity of the bundle, as text.
     pub bundle: String,
-    /// The node that took it.
+    /// The node that took the bundle.
     pub by: NodeId,
     /// Nobody needs it from then on; `None` where no clock told.
     pub expires: Option<DtnTime>,
@@ -22,7 +22,7 @@ pub struct Acknowledgment {
 /// Why a small file is none of a ferry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoteRefusal {
-    /// It is too long, or no text.
+    /// The file is too long, or no text.
     #[error("no text of at most {NOTE_OCTETS_MAX} octets")]
     NoText,
     /// Its first line is another one.

@@ -42,9 +42,9 @@ const FAT_MAGIC: i64 = 0x4d44;
 /// Whether a medium may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writable {
-    /// It may.
+    /// The medium may be written.
     Yes,
-    /// It is read-only, or the user may not.
+    /// The medium is read-only, or the user may not write.
     No,
 }
 

@@ -110,7 +110,7 @@ pub enum HeaderRefusal {
         name: &'static str,
         /// Its value.
         value: u64,
-        /// The largest one.
+        /// The largest value.
         most: u64,
     },
     /// A byte string of another length than its item has.
@@ -133,7 +133,7 @@ impl FileTime {
         nanoseconds: 0,
     };
 
-    /// A time; what is out of range becomes the nearest time that is not.
+    /// A time; one out of range becomes the nearest time that is not.
     #[must_use]
     pub fn clamped(seconds: i64, nanoseconds: u32) -> Self {
         match u64::try_from(seconds) {
@@ -157,7 +157,7 @@ impl FileTime {
         self.nanoseconds
     }
 
-    /// As the system has it.
+    /// The time as the system has it.
     #[must_use]
     pub fn system(self) -> SystemTime {
         UNIX_EPOCH + Duration::new(self.seconds, self.nanoseconds)

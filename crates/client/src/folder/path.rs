@@ -25,13 +25,13 @@ pub struct RelativePath(String);
 /// The rule that a path breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PathRefusal {
-    /// It has no octets.
+    /// The path has no octets.
     #[error("a path is empty")]
     Empty,
-    /// It is longer than [`PATH_OCTETS_MAX`].
+    /// The path is longer than [`PATH_OCTETS_MAX`].
     #[error("a path has {0} octets, and at most {PATH_OCTETS_MAX} are allowed")]
     TooLong(usize),
-    /// It begins with `/`.
+    /// The path begins with `/`.
     #[error("a path is absolute")]
     Absolute,
     /// Two `/` stand side by side, or one at the end.
@@ -83,7 +83,7 @@ impl RelativePath {
         }
     }
 
-    /// As text.
+    /// The path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! A node that takes every bundle and delivers all of them to whoever subscribes, over real sockets.
+//! A node that takes every bundle and delivers all of them to subscribers, over real sockets.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -25,7 +25,7 @@ pub struct Shared {
     pub declined: Vec<u64>,
 }
 
-/// One connection's node side: takes every send, delivers everything stored to who subscribes.
+/// One connection's node side: takes every send, delivers everything stored to subscribers.
 struct Server<S> {
     stream: S,
     session: ClientSession,

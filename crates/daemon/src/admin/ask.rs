@@ -12,7 +12,7 @@ use crate::export::source::Cursor;
 use crate::reload::taking_up::{Plan, Switchboard};
 use crate::streams::dial::DialTable;
 
-/// Questions that may wait for the node at a time; whoever asks more waits.
+/// Questions that may wait for the node at a time; a client that asks more waits.
 const QUESTIONS_MAX: usize = 16;
 
 /// Somebody's way of looking at the node.

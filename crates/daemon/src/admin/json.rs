@@ -147,7 +147,7 @@ pub struct LinkStatus {
 }
 
 impl LinkStatus {
-    /// Of a view.
+    /// The status of a link.
     #[must_use]
     pub fn of(view: LinkView, now: Now) -> Self {
         let (state, retry_in_ms) = match view.state {
@@ -186,7 +186,7 @@ pub struct ListedLink {
 }
 
 impl ListedLink {
-    /// Of a view; `waiting` has bundles by the name of their next hop, a link or a node.
+    /// A link of a view; `waiting` has bundles by the name of their next hop, a link or a node.
     #[must_use]
     pub fn of(view: LinkView, now: Now, waiting: &BTreeMap<String, u64>) -> Self {
         let status = LinkStatus::of(view, now);
@@ -261,7 +261,7 @@ impl From<ArrivalView> for ArrivalStatus {
 }
 
 impl SessionStatus {
-    /// Of a view.
+    /// The status of a session.
     #[must_use]
     pub fn of(view: SessionView, now: Now) -> Self {
         Self {

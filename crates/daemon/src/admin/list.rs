@@ -1,6 +1,6 @@
 //! Lists as JSON, written piece by piece as they are read.
 //!
-//! A list may name every bundle of a full store, and whoever asks for it need not read it. So no more than a piece of it is in memory: the
+//! A list may name every bundle of a full store, and a client that asks for it need not read it. So no more than a piece of it is in memory: the
 //! next is asked of the node when the connection has taken the one before.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Piece {
     octets: Vec<u8>,
     /// Entries that may follow.
     left: usize,
-    /// Entries came before, in this piece or in another.
+    /// Whether entries came before, in this piece or in another.
     is_begun: bool,
 }
 

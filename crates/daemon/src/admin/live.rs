@@ -9,7 +9,7 @@ use crate::http::scope::Token;
 #[derive(Clone, Debug, Default)]
 pub struct Live(Arc<RwLock<LiveFacts>>);
 
-/// What may be another a moment later.
+/// Facts about a node that may change at any moment.
 #[derive(Clone, Debug, Default)]
 pub struct LiveFacts {
     /// Addresses on which neighbours are accepted.
@@ -36,19 +36,19 @@ impl LiveFacts {
 }
 
 impl Live {
-    /// These.
+    /// Shares these facts.
     #[must_use]
     pub fn new(facts: LiveFacts) -> Self {
         Self(Arc::new(RwLock::new(facts)))
     }
 
-    /// Looks at them.
+    /// Looks at the facts.
     pub fn read<T>(&self, look: impl FnOnce(&LiveFacts) -> T) -> T {
         // No change of theirs can be left half done.
         look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes them.
+    /// Changes the facts.
     pub fn change(&self, change: impl FnOnce(&mut LiveFacts)) {
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }

@@ -28,7 +28,7 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// Of the node now.
+    /// The loads of the node now.
     pub fn of(node: &Node, now: Now) -> Self {
         let traffic = node.traffic();
         let links = node.links().into_iter();

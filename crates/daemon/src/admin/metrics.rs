@@ -50,7 +50,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Of the node now.
+    /// The metrics of the node now.
     #[must_use]
     pub fn of(node: &Node, now: Now, drivers: DriverCounts) -> Self {
         Self {

@@ -34,7 +34,7 @@ impl Refusal {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, what)
     }
 
-    /// The same with a hint.
+    /// The same refusal with a hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -1,7 +1,7 @@
-//! What the one who connects to the admin socket may do.
+//! The rights of a client that connects to the admin socket.
 //!
-//! Where the node file names no group that may only look, the permissions of the socket's file say it all: who may open it may
-//! do everything. Where it names one, everybody may open the socket, and what the system says of the process at its other end decides.
+//! If the node file names no group that may only look, the permissions of the socket's file say it all: who may open it may do everything. If
+//! the node file names one, everybody may open the socket, and the system's record of the process at its other end decides.
 
 use std::os::fd::AsFd;
 
@@ -15,7 +15,7 @@ use rustix::net::sockopt::socket_peercred;
 use super::refusal::Refusal;
 use crate::groups::is_member;
 
-/// What somebody may do.
+/// The rights of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     /// Everything.
@@ -26,12 +26,12 @@ pub enum Rights {
     Nothing,
 }
 
-/// Who may do what at the admin socket.
+/// The rule by which clients of the admin socket get their rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// The permissions of its file decide.
     OfFile,
-    /// The groups of whoever connects decide.
+    /// The groups of the client's user decide.
     OfGroups {
         /// The user who may do everything, as root may.
         owner: u32,
@@ -43,7 +43,7 @@ pub enum Gate {
 }
 
 impl Gate {
-    /// What the process at the other end of `socket` may do.
+    /// The rights of the process at the other end of `socket`.
     #[must_use]
     pub fn rights(self, socket: &impl AsFd) -> Rights {
         let Self::OfGroups { .. } = self else {

@@ -50,7 +50,7 @@ const DESTINATIONS_AT_ONCE: usize = 512;
 /// Facts from the configuration that the node does not know.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Those that change while the node runs.
+    /// The facts that change while the node runs.
     pub live: Live,
     /// The application interface.
     pub api: String,
@@ -95,9 +95,9 @@ pub struct Office {
 /// The users of the resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callers {
-    /// Whoever can connect.
+    /// All who can connect.
     All,
-    /// Those who send the token of operators.
+    /// Callers who send the token of operators.
     WithToken,
 }
 

@@ -19,7 +19,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Sockets {
     /// The admin socket.
     pub unix: std::os::unix::net::UnixListener,
-    /// Who may do what there.
+    /// The rule by which its clients get their rights.
     pub gate: Gate,
     /// TCP, where the configuration has it.
     pub tcp: Vec<std::net::TcpListener>,
@@ -30,11 +30,11 @@ pub struct Sockets {
 /// The resources of each kind of socket.
 #[derive(Debug)]
 pub struct Routers {
-    /// Of the admin socket.
+    /// The routes of the admin socket.
     pub open: Router,
-    /// Of operators over TCP.
+    /// The routes of operators over TCP.
     pub guarded: Router,
-    /// Of applications.
+    /// The routes of applications.
     pub applications: Router,
 }
 

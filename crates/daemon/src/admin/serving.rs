@@ -17,7 +17,7 @@ use crate::streams::bound::Bound;
 use crate::streams::tls::Tls;
 use crate::web::Served;
 
-/// What the node does not know of itself.
+/// Facts that the node does not know of itself.
 pub(crate) fn facts(file: &NodeFile, ready: &Ready, bound: &Bound, tls: Option<&Tls>) -> Facts {
     let show = |address: std::io::Result<std::net::SocketAddr>| {
         address.ok().map(|address| address.to_string())

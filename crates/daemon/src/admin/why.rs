@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::bundle_name;
 use super::json::{BundleStatus, LinkStatus};
 
-/// What a request asks about.
+/// The subject of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
-    /// What is for an endpoint.
+    /// Bundles for an endpoint.
     Endpoint(EndpointId),
     /// A bundle.
     Bundle(dhow_bundle::BundleId),

@@ -1,4 +1,4 @@
-//! Who may open the sockets of applications and operators, in a node file.
+//! Access to the sockets of applications and operators, in a node file.
 
 use dhow_document::schema::{Absent, Key, Kind, key};
 use dhow_document::{Document, FileError};
@@ -35,11 +35,11 @@ pub(super) const READ_GROUP: Key = key(
 /// The groups of the system that may use a node's sockets, as they are written; none where nothing is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Those who send and receive.
+    /// The group of applications.
     pub api: Option<String>,
-    /// Those who operate.
+    /// The group of operators.
     pub admin: Option<String>,
-    /// Those who look.
+    /// The group that may only look.
     pub readers: Option<String>,
 }
 

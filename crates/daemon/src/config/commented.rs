@@ -17,17 +17,17 @@ const LIVE: &[(&str, &str)] = &[
     ("api", "socket"),
 ];
 
-/// Where a node of a node file keeps its store and has its sockets.
+/// The place of a node's store and sockets, in its node file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Beside the node file.
     Beside,
-    /// Where a service of the system has them: `/var/lib/dhow`, `/run/dhow`.
+    /// The places of a service of the system: `/var/lib/dhow`, `/run/dhow`.
     System,
 }
 
 impl Layout {
-    /// What stands in place of a key's example, if anything.
+    /// The value in place of a key's example, if there is one.
     fn value(self, section: &str, key: &str) -> Option<&'static str> {
         match (self, section, key) {
             (Self::System, "store", "path") => Some("\"/var/lib/dhow\""),

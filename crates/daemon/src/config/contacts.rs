@@ -313,14 +313,14 @@ fn read_file(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// From when to when the way takes how long.
+/// The beginning and end of a time, and the light time in it.
 type Course = (Duration, Duration, Duration);
 
 /// The light times of a plan, by direction: in order, and apart from each other.
 struct Distances(BTreeMap<(u32, u32), Vec<Course>>);
 
 impl Distances {
-    /// Those of a plan's ranges. Two that say different things of one time are refused.
+    /// The light times of a plan's ranges. Two different ones for one time are refused.
     fn of(plan: &Plan, path: &Path) -> Result<Self, FileError> {
         let mut said: BTreeMap<(u32, u32), Vec<&contact_plan::Range>> = BTreeMap::new();
         for range in &plan.ranges {

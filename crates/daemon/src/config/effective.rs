@@ -1,4 +1,4 @@
-//! All that holds for a node: what its file sets, and what follows where it says nothing.
+//! All settings of a node: those that its file has, and those that follow where it says nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::machine;
 use dhow_bundle::NodeId;
 use dhow_bundle::protocol::{Aggregation, Protocol, RedPart};
 
-/// Keys whose values are for whoever has the file alone.
+/// Keys whose values are for readers of the file alone.
 const SECRETS: [(&str, &str); 3] = [
     ("admin", "token"),
     ("measure", "token"),
@@ -39,7 +39,7 @@ pub struct Effective {
 type Notes = BTreeMap<(&'static str, &'static str), String>;
 
 impl Effective {
-    /// Those of a node file's text; `path` is for messages and relative paths.
+    /// The settings of a node file's text; `path` is for messages and relative paths.
     ///
     /// # Errors
     /// When it is not a correct node file.
@@ -47,7 +47,7 @@ impl Effective {
         Self::of(text, &NodeFile::parse(text, path)?)
     }
 
-    /// Those of a file that was read from a text.
+    /// The settings of a file that was read from a text.
     ///
     /// # Errors
     /// When it was read from another one.
@@ -66,7 +66,7 @@ impl Effective {
         Ok(settled)
     }
 
-    /// As JSON: an object with an object for each section, or a list of them.
+    /// The settings as JSON: an object with an object for each section, or a list of them.
     #[must_use]
     pub fn json(self) -> Value {
         Value::Object(self.values)
@@ -224,7 +224,7 @@ impl fmt::Display for Effective {
     }
 }
 
-/// Lines of a section's keys. What JSON makes of a text, a number or a list of texts is TOML too.
+/// Lines of a section's keys. JSON of a text, a number or a list of texts is TOML too.
 fn write_keys(
     f: &mut fmt::Formatter<'_>,
     section: &Section,

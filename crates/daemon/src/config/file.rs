@@ -1,4 +1,4 @@
-//! The node file as a value: what the node itself is told, and what its drivers need.
+//! The node file as a value: the settings of the node itself, and those of its drivers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub struct NodeFile {
     pub path: PathBuf,
     /// The node's configuration; its seed is 0 and its contact table empty until the node runs ([`NodeFile::contacts`]).
     pub node: Config,
-    /// Which clock the node trusts.
+    /// The clock that the node trusts.
     pub clock: ClockSetting,
     /// The memory that the node may take, and its parts.
     pub memory: Memory,
@@ -73,7 +73,7 @@ pub struct NodeFile {
     pub tls: Option<TlsSettings>,
     /// The measurements that the node makes of itself, if any.
     pub measure: Option<MeasureSettings>,
-    /// The OpenTelemetry collector and what it is told, if there is one.
+    /// The OpenTelemetry collector and the data for it, if there is one.
     pub telemetry: Option<TelemetrySettings>,
     /// The filter of the log.
     pub log: String,
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Source {
     }
 }
 
-/// Which clock a node trusts.
+/// The clock that a node trusts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSetting {
     /// The machine's.
@@ -109,11 +109,11 @@ pub enum ClockSetting {
 /// When stored octets count as safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DurabilitySetting {
-    /// When the disk has flushed them.
+    /// Once the disk has flushed the octets.
     Sync,
     /// At once during a contact, whose end flushes them; else when the disk has flushed them.
     Contact,
-    /// When the operating system has them.
+    /// Once the operating system has the octets.
     Os,
     /// At once: nothing outlives the process.
     Memory,
@@ -181,7 +181,7 @@ pub struct ListenSettings {
     pub host: String,
     /// TCP or UDP port; 0 for any free one.
     pub port: u16,
-    /// As with [`DialSettings::stall_timeout`].
+    /// The timeout as with [`DialSettings::stall_timeout`].
     pub stall_timeout: Duration,
     /// Connections from one address at a time, at most.
     pub connections_per_address: usize,
@@ -457,7 +457,7 @@ fn read_admin(document: &Document<'_>) -> Result<Option<AdminSettings>, FileErro
                 admin.line_of("tcp"),
                 "administration over TCP needs a 'token'",
             )
-            .with_hint("without 'tcp' the admin socket still works, for whoever may open it")),
+            .with_hint("without 'tcp' the admin socket still works, for those who may open it")),
         (Some(tcp), Some(token)) => Ok(Some(AdminSettings {
             tcp: tcp.to_owned(),
             token: token.to_owned(),

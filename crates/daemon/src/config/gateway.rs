@@ -20,7 +20,7 @@ pub(super) const AGE_DIALECT: Key = with_default(
     "The type of the block that tells the age of bundles which leave translated into version 6: 20 for ION, HDTN and DTNME, 10 for IBR-DTN and DTN2. With type 10 bundles of version 6 leave without custody ID, which is of that type too.",
 );
 
-/// Both, as a listener or link has them.
+/// The versions and the dialect of a listener or link.
 pub(super) fn read_gateway(entries: &Entries) -> (BundleVersions, AgeDialect) {
     let versions = BundleVersions::of_numbers(entries.numbers(BUNDLE_VERSIONS.name));
     let dialect = match entries.text(AGE_DIALECT.name) {

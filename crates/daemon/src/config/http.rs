@@ -50,7 +50,7 @@ const SECRET_MIN: usize = 16;
 pub struct HttpSettings {
     /// The address.
     pub listen: String,
-    /// Who may use it.
+    /// The tokens of its users.
     pub tokens: Vec<Token>,
 }
 

@@ -1,4 +1,4 @@
-//! Limits of what a neighbour brings, and of a source's share of the store.
+//! Limits of the bundles that a neighbour brings, and of a source's share of the store.
 
 use dhow_document::schema::{Absent, Key, Kind, key};
 use dhow_document::{Document, Entries, FileError};
@@ -25,7 +25,7 @@ pub(super) const HELD: Key = key(
     Kind::Size,
     Absent::Means("no limit but the quota"),
     "\"1GiB\"",
-    "Octets that bundles of a neighbour may have in the store together. What is above is refused for lack of resources until some of them have left: others have the rest of the quota.",
+    "Octets that bundles of a neighbour may have in the store together. Bundles beyond it are refused for lack of resources until some have left: other neighbours have the rest of the quota.",
 );
 
 pub(super) const HELD_BUNDLES: Key = key(
@@ -41,7 +41,7 @@ pub(super) const SOURCE_HELD: Key = key(
     Kind::Size,
     Absent::Means("no limit but the quota"),
     "\"100MiB\"",
-    "Octets that bundles of one source endpoint that neighbours bring may have in the store together; what is above is refused for lack of resources.",
+    "Octets that bundles of one source endpoint that neighbours bring may have in the store together; bundles beyond it are refused for lack of resources.",
 );
 
 pub(super) const SOURCE_HELD_BUNDLES: Key = key(
@@ -52,7 +52,7 @@ pub(super) const SOURCE_HELD_BUNDLES: Key = key(
     "Bundles of one source endpoint that may be in the store at a time, likewise.",
 );
 
-/// Those of a listener or link.
+/// Reads the limits of a listener or link.
 pub(super) fn read_limits(document: &Document<'_>, entries: &Entries) -> Result<Limits, FileError> {
     Ok(Limits {
         octets_per_s: above_0(
@@ -67,7 +67,7 @@ pub(super) fn read_limits(document: &Document<'_>, entries: &Entries) -> Result<
     })
 }
 
-/// Those of sources.
+/// Reads the limits of sources.
 pub(super) fn read_source_limits(
     document: &Document<'_>,
     store: &Entries,

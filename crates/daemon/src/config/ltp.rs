@@ -71,7 +71,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
 ];
 
-/// Their names.
+/// The names of the keys of LTP.
 pub(super) const LTP_KEYS: &[&str] = &[
     "engine",
     "remote_engine",
@@ -249,7 +249,7 @@ mod tests {
     fn a_link_over_ltp_has_its_own_port_and_settings() {
         let file = parse("ipn:2.0", "").unwrap();
         assert_eq!(file.dial[0].port, 1113);
-        // Only whoever knows that the peer takes several bundles from a block says so.
+        // Only an operator who knows that the peer takes several bundles from a block says so.
         let usual = Protocol::Ltp(LtpPolicy {
             aggregation: Aggregation::Alone,
             ..LtpPolicy::default()

@@ -1,4 +1,4 @@
-//! The section `[measure]`: what a node measures, and for whom.
+//! The section `[measure]`: the measurements of a node, and their collector.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::measuring::{MeasureSettings, Reports, points};
 /// The services of a node that its reports are from, of `ipn` (the number after OML's port, where collectors are) and of `dtn` nodes.
 const SERVICES: [&str; 2] = ["3004", "measure"];
 
-/// The same number.
+/// The service of reports, by the number of the port.
 pub(super) const REPORTS_SERVICE: i64 = 3004;
 
 /// The shortest interval in which counters are told.

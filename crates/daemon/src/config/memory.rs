@@ -1,4 +1,4 @@
-//! Memory: one quota, and what each part of a node may have of it.
+//! Memory: one quota, and the share of each part of a node.
 
 use dhow_document::{Document, FileError};
 use dhow_node::config::{STORE_QUEUE_OCTETS_MOST, WINDOW_OCTETS_MOST};
@@ -15,7 +15,7 @@ const MEMORY_OCTETS_MIN: u64 = 4 << 20;
 const QUEUE_OCTETS: std::ops::RangeInclusive<u64> = 512 << 10..=STORE_QUEUE_OCTETS_MOST;
 const QUEUE_SHARE: u64 = 16;
 
-/// Octets of the log that are kept in memory: what comes and goes in one contact should be there.
+/// Octets of the log that are kept in memory: bundles that come and go in one contact should be there.
 const CACHE_OCTETS: std::ops::RangeInclusive<u64> = 256 << 10..=1 << 30;
 const CACHE_SHARE: u64 = 4;
 
@@ -30,7 +30,7 @@ const CLIENT_SHARE: u64 = 8;
 const WINDOW_OCTETS: std::ops::RangeInclusive<u64> = 4 << 20..=WINDOW_OCTETS_MOST;
 const WINDOW_SHARE: u64 = 16;
 
-/// A log that lies in memory as a whole has so many of four parts of what is left for it and the index.
+/// A log that lies in memory as a whole has so many of four parts of the memory left for it and the index.
 const LOG_QUARTERS: u64 = 3;
 
 /// Octets of index that a stored bundle takes in the node and the store, endpoint IDs included.

@@ -1,4 +1,4 @@
-//! The convergence layers of links and listeners: the keys that mean something with each, and what they say where it is not TCPCL.
+//! The convergence layers of links and listeners: the keys that mean something with each, and their meaning where it is not TCPCL.
 
 use dhow_bundle::protocol::{Framing, OnSent, Protocol, StcpPolicy, Transport, UdpPolicy};
 use dhow_document::schema::Section;

@@ -14,7 +14,7 @@ use super::external::{NAME as PROGRAM_NAME, ROUTERS};
 pub(super) const ROUTE: Section = Section {
     name: "route",
     occurs: Occurs::Many,
-    meaning: "Which bundles leave over which link. A session that is up is the best route to its own peer. Of routes, the one with the most specific pattern is used first, and of those the one of the highest priority.",
+    meaning: "The link over which bundles for certain destinations leave. A session that is up is the best route to its own peer. Of routes, the one with the most specific pattern is used first, and of those the one of the highest priority.",
     groups: &[&[
         required(
             "to",
@@ -77,21 +77,21 @@ const COPIES: Key = key(
     "With router = \"spray-and-wait\", the copies of a bundle that is made here; the same wherever the node file says it.",
 );
 
-/// Whose word ends copies.
+/// The nodes whose acknowledgments end copies.
 const ACKNOWLEDGMENTS: Key = key(
     "acknowledgments",
     Kind::Choice(Acknowledgments::NAMES),
     Absent::Means("none with flood and programs, else verified"),
     "\"verified\"",
-    "Whose word counts for a bundle being at its destination, so that copies of it are deleted and no more are made: that of the destination's node when it takes the bundle itself (none), beside it that of neighbours whose node ID TLS has proven and of those whose own bundle it is (verified), or that of anyone (docs/adverts.md).",
+    "The nodes that are believed when they say that a bundle has reached its destination, so that copies of it are deleted and no more are made: the destination's node alone when it takes the bundle itself (none), also neighbours whose node ID TLS has proven and those whose own bundle it is (verified), or all nodes (anyone; docs/adverts.md).",
 );
 
-/// Which copies make room for others.
+/// The copies that make room for others.
 const DROP: Key = with_default(
     "drop",
     Kind::Choice(DropPolicy::NAMES),
     "\"none\"",
-    "Which copies the store deletes when it is full, so that what comes finds room; none: it refuses. Those that were made here stay, but with first-of-all and last-of-all: then nobody may have them (docs/routing.md).",
+    "The copies that a full store deletes to make room for incoming bundles; none: it refuses them. Bundles that were made here stay, except with first-of-all and last-of-all: then no other node may have them (docs/routing.md).",
 );
 
 /// The section `[[routing]]`.

@@ -110,7 +110,7 @@ const POLICY: &[Key] = &[
         Kind::Text,
         Absent::Means("any peer is taken"),
         "\"ipn:3.0\"",
-        "The only node ID that the peer may have; without require_node_id it is the one that the peer claims. With STCP and MTCP nobody claims any: what comes to such a listener is from this node.",
+        "The only node ID that the peer may have; without require_node_id it is the one that the peer claims. STCP and MTCP have no claim: bundles that come to such a listener count as the named node's.",
     ),
     with_default(
         "reading",
@@ -331,7 +331,7 @@ pub const SECTIONS: &[Section] = &[
                     "a quarter of what 'queue' leaves of [node] memory, from 256KiB to 1GiB",
                 ),
                 "\"256MiB\"",
-                "Octets of the log kept in memory, at most: what was stored last, and what is read ahead. With durability \"sync\" the log goes past the system's page cache; 0 for the page cache.",
+                "Octets of the log kept in memory, at most: the octets stored last, and those read ahead. With durability \"sync\" the log goes past the system's page cache; 0 for the page cache.",
             ),
             with_default(
                 "removed_bound",
@@ -364,7 +364,7 @@ pub const SECTIONS: &[Section] = &[
                 Kind::Text,
                 Absent::Means("no TCP"),
                 "\"127.0.0.1:4242\"",
-                "Address for applications over TCP too; whoever reaches it may send and receive.",
+                "Address for applications over TCP too; everybody who reaches it may send and receive.",
             ),
             with_default(
                 "default_lifetime",

@@ -14,7 +14,7 @@ use super::measure::REPORTS_SERVICE;
 use super::protocol::{transport_of, usual_port};
 use dhow_bundle::protocol::Transport;
 
-/// Octets of the operators' token, at least: shorter ones are guessed within hours by whoever may try as fast as the node answers.
+/// Octets of the operators' token, at least: shorter ones are guessed within hours by an attacker who may try as fast as the node answers.
 const TOKEN_OCTETS_MIN: usize = 6;
 
 /// Refuse what no node could do.

@@ -1,4 +1,4 @@
-//! The section `[telemetry]`: what a node tells an OpenTelemetry collector (docs/telemetry.md).
+//! The section `[telemetry]`: metrics and traces for an OpenTelemetry collector (docs/telemetry.md).
 
 use std::time::Duration;
 

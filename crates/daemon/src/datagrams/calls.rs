@@ -55,7 +55,7 @@ impl<'a> Message<'a> {
 /// The state of a socket that its calls need.
 pub struct Calls {
     local: SocketAddr,
-    /// It has both families.
+    /// Whether the socket has both families.
     is_dual: bool,
     buffers: RefCell<Vec<u8>>,
     cutting: Cell<Cutting>,

@@ -32,9 +32,9 @@ const ALONE: Limit = Limit {
 /// Whether the system cuts datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cutting {
-    /// It takes many of one size as one, and cuts them.
+    /// The system takes many of one size as one, and cuts them.
     Done,
-    /// It takes each by itself.
+    /// The system takes each datagram by itself.
     NotDone,
 }
 
@@ -55,7 +55,7 @@ impl Burst {
         size.filter(|_| self.datagrams > 1)
     }
 
-    /// Datagrams in it.
+    /// The number of datagrams.
     #[must_use]
     pub const fn datagrams(&self) -> usize {
         self.datagrams
@@ -155,7 +155,7 @@ impl Outgoing {
         self.next >= self.bursts.len()
     }
 
-    /// Those that have not left.
+    /// The bursts that have not left.
     #[must_use]
     pub fn bursts(&self) -> &[Burst] {
         self.bursts.get(self.next..).unwrap_or_default()
@@ -178,7 +178,7 @@ impl Outgoing {
         u64::try_from(datagrams).unwrap_or(u64::MAX)
     }
 
-    /// Lets go of all of them.
+    /// Lets go of all datagrams.
     pub fn clear(&mut self) {
         self.batch.clear();
         self.octets.clear();

@@ -23,7 +23,7 @@ pub type Heard = Rc<Cell<Instant>>;
 #[derive(Debug, Default)]
 pub struct Peers {
     links: BTreeMap<SocketAddr, StreamId>,
-    /// Of each link to which no way led when somebody looked, the address.
+    /// The address of each link to which no way led when somebody looked.
     awaited: BTreeMap<LinkId, SocketAddr>,
     strangers: BTreeMap<(ListenerId, SocketAddr), (StreamId, Heard)>,
 }
@@ -46,7 +46,7 @@ impl Peers {
         self.awaited.insert(link, address);
     }
 
-    /// Whether a link waits for a way to an address. It is said once, so that whoever forges the address has nobody wait.
+    /// Whether a link waits for a way to an address. It is said once, so that a forged address has nobody wait.
     pub fn awaits(&mut self, address: SocketAddr) -> bool {
         let before = self.awaited.len();
         self.awaited.retain(|_, it| *it != address);

@@ -56,22 +56,22 @@ impl From<Protocol> for Carried {
 pub struct Port {
     /// The socket.
     pub socket: DatagramSocket,
-    /// What it carries.
+    /// The convergence layer that it carries.
     carried: Carried,
-    /// The listener that bound it.
+    /// The listener that bound the socket.
     listener: Option<ListenerId>,
 }
 
-/// All sockets for datagrams, and who is at which address.
+/// All sockets for datagrams, and the neighbours by their addresses.
 pub struct Ports {
     core: Core,
     bound: RefCell<Vec<Rc<Port>>>,
-    /// One of each family, made when it is needed.
+    /// A socket of each family, made when it is needed.
     unbound: RefCell<Vec<Rc<Port>>>,
     carriers: Rc<Carriers>,
-    /// Whose the addresses are.
+    /// The neighbours, by address.
     pub peers: RefCell<Peers>,
-    /// Whose the engines are.
+    /// The neighbours, by engine.
     pub engines: RefCell<Engines>,
 }
 

@@ -9,17 +9,17 @@ use super::path::says_no_way;
 /// The consequence of the system's refusal to send a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is to be sent again when there is room.
+    /// The datagram is to be sent again when there is room.
     NoRoom,
-    /// It is to be sent again.
+    /// The datagram is to be sent again.
     Interrupted,
-    /// It is too long.
+    /// The datagram is too long.
     TooLong,
-    /// It is one that the system was to cut, and cannot.
+    /// The datagram is one that the system was to cut, and cannot.
     Uncut,
     /// No way leads there.
     NoWay,
-    /// It is lost.
+    /// The datagram is lost.
     Lost,
 }
 

@@ -34,9 +34,9 @@ pub enum SegmentKey {
     Shared(Box<Key>),
     /// The private key of the engine here, and the public key of the peer, for RSA-SHA256.
     Pair {
-        /// It signs what leaves.
+        /// The private key, which signs outgoing segments.
         own: Box<RsaKeyPair>,
-        /// It verifies what comes.
+        /// The public key, which verifies incoming segments.
         peer: Box<ParsedPublicKey>,
     },
 }
@@ -47,10 +47,10 @@ pub enum KeyError {
     /// The file cannot be read.
     #[error("{0}")]
     Unreadable(#[from] std::io::Error),
-    /// It is not hexadecimal.
+    /// The key is not hexadecimal.
     #[error("it has something else than hexadecimal digits, and no PEM")]
     NotHexadecimal,
-    /// It is too short or too long.
+    /// The key is too short or too long.
     #[error("it has {0} octets, and a key has from {KEY_OCTETS_MIN} to {KEY_OCTETS_MAX}")]
     Length(usize),
     /// A part of a PEM file is missing, or is not read.
@@ -72,7 +72,7 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// The way to make one.
+    /// The way to make a key.
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
@@ -181,7 +181,7 @@ impl SegmentKey {
         }
     }
 
-    /// The same as a link's policy says it.
+    /// The authentication as a link's policy says it.
     #[must_use]
     pub fn policy(&self) -> LtpAuthentication {
         match self {

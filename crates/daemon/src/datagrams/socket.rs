@@ -61,7 +61,7 @@ impl DatagramSocket {
         self.socket.readable().await
     }
 
-    /// Waits until there may be room for what is to be sent.
+    /// Waits until there may be room for the datagrams to be sent.
     ///
     /// # Errors
     /// When the runtime has gone.

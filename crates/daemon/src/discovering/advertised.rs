@@ -12,13 +12,13 @@ use super::sockets::Way;
 pub struct Advertised(Vec<(ServiceProtocol, SocketAddr)>);
 
 impl Advertised {
-    /// Those at these addresses.
+    /// The listeners at these addresses.
     #[must_use]
     pub const fn new(listeners: Vec<(ServiceProtocol, SocketAddr)>) -> Self {
         Self(listeners)
     }
 
-    /// Those that can be reached by whoever gets a beacon on this way.
+    /// The listeners that a node can reach which gets a beacon on this way.
     pub(super) fn services(&self, format: Format, way: &Way<'_>) -> Vec<Service> {
         let mut services = Vec::new();
         for &(protocol, bound) in &self.0 {
@@ -68,7 +68,7 @@ fn hosts(bound: SocketAddr, format: Format, way: &Way<'_>) -> Vec<Host> {
     let is_of_link =
         |it: IpAddr| matches!(it, IpAddr::V6(address) if address.is_unicast_link_local());
     addresses.retain(|&address| takes(address) && (way.to.is_ipv6() || !is_of_link(address)));
-    // That of the beacon's family comes first: its way is known to work.
+    // The address of the beacon's family comes first: its way is known to work.
     addresses.sort_by_key(|address| address.is_ipv4() != way.to.is_ipv4());
     addresses.into_iter().map(Host::Address).collect()
 }

@@ -19,9 +19,9 @@ pub(super) struct Interface {
     pub(super) index: u32,
     pub(super) is_loopback: bool,
     pub(super) v4: Vec<Ipv4Addr>,
-    /// Those of all others on its network.
+    /// The broadcast address of its network.
     pub(super) broadcast: Option<Ipv4Addr>,
-    /// Those of the link alone behind the others.
+    /// IPv6 addresses, those of the link alone behind the others.
     pub(super) v6: Vec<Ipv6Addr>,
 }
 

@@ -28,7 +28,7 @@ use sockets::{Ear, Way};
 /// The time between two looks for interfaces on which groups are to be joined, and for ports that could not be had.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Datagrams that one port takes in a second, at most: what comes above it waits in the socket, and is dropped by the system.
+/// Datagrams that one port takes in a second, at most: those above it wait in the socket, and are dropped by the system.
 const DATAGRAMS_PER_SECOND: u32 = 2_000;
 
 /// All that beacons are made of.

@@ -73,7 +73,7 @@ fn is_chosen(interface: &Interface, named: &[String]) -> bool {
 }
 
 impl Ear {
-    /// Those that places need.
+    /// The sockets that places need.
     pub(super) fn of(places: &[DiscoverSettings]) -> Vec<Self> {
         let mut ears: Vec<Self> = Vec::new();
         for (id, settings) in (0_u32..).zip(places) {

@@ -1,4 +1,4 @@
-//! Reading an export as a whole: what it says of each bundle is held against the bundle's own octets, since a store believes it.
+//! Reading an export as a whole: its record of each bundle is held against the bundle's own octets, since a store believes it.
 
 use std::io::Read;
 
@@ -20,16 +20,16 @@ pub struct Head {
     pub dtn_ms: u64,
     /// Bundles in the store then.
     pub bundles: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub octets: u64,
 }
 
 /// The end of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// Bundles in it.
+    /// The number of bundles.
     pub bundles: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub octets: u64,
     /// Bundles that left the node, or could not be read, while it was written.
     pub gone: u64,
@@ -46,7 +46,7 @@ pub struct End {
 pub enum Verdict {
     /// All of it is there, and as it was made.
     Sound,
-    /// It left the node while it was written, or the disk did not give it.
+    /// The bundle left the node while it was written, or the disk did not give it.
     Gone,
     /// Its octets are not what its record, or its own checksums, say.
     Damaged(&'static str),
@@ -56,9 +56,9 @@ pub enum Verdict {
 pub trait Taker {
     /// A bundle begins.
     fn begin(&mut self, bundle: StoredBundle);
-    /// Octets of it.
+    /// Octets of the bundle.
     fn octets(&mut self, octets: &[u8]);
-    /// It ends; only a sound one counts.
+    /// The bundle ends; only a sound one counts.
     fn end(&mut self, verdict: Verdict);
 }
 
@@ -171,7 +171,7 @@ impl Rest {
 /// Reads a whole export; its head and end come back.
 ///
 /// # Errors
-/// When it is cut, damaged or not what a node writes. What was given to `taker` before does not count then.
+/// When it is cut, damaged or not what a node writes. Bundles given to `taker` before do not count then.
 pub fn read(
     from: impl Read,
     taker: &mut impl Taker,

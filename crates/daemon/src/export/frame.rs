@@ -24,7 +24,7 @@ pub enum Kind {
     Octets,
     /// The bundle is whole.
     Whole,
-    /// The bundle left the node, or could not be read, while it was written: what came of it does not count.
+    /// The bundle left the node, or could not be read, while it was written: its octets do not count.
     Gone,
     /// JSON: what the whole must have. Nothing follows.
     End,
@@ -70,13 +70,13 @@ pub fn write(out: &mut Vec<u8>, kind: Kind, octets: &[u8]) {
 /// Why octets are no export.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(io::Error),
-    /// It begins otherwise.
+    /// The file does not begin as an export.
     #[error("it is no export of a store, or one of a newer version")]
     NoExport,
-    /// It ends too early.
+    /// The file ends too early.
     #[error("it ends in the middle, at octet {0}: it was cut, or never finished")]
     Cut(u64),
     /// A checksum does not fit.
@@ -100,7 +100,7 @@ pub struct Frames<R> {
 }
 
 impl<R: Read> Frames<R> {
-    /// Those of an export.
+    /// The frames of an export.
     ///
     /// # Errors
     /// When it does not begin as one.

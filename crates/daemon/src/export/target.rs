@@ -22,7 +22,7 @@ const SEQUENCES_BEHIND: u64 = 1 << 32;
 pub struct Outcome {
     /// Bundles that the store has now and had not before.
     pub imported: u64,
-    /// Octets of them.
+    /// Octets of the bundles.
     pub octets: u64,
     /// Bundles that it had already.
     pub known: u64,
@@ -37,6 +37,7 @@ pub struct Importing {
     next: u32,
     first: u32,
     open: Option<StoredBundle>,
+    open_octets: u64,
     batch: Vec<StoreCommand>,
     batch_octets: u64,
     refused: Option<StoreRefusal>,
@@ -45,7 +46,7 @@ pub struct Importing {
 }
 
 impl Importing {
-    /// Into a store that was opened; what it holds already is counted.
+    /// Imports into a store that was opened; bundles that it holds already are counted.
     #[must_use]
     pub fn into(store: Store, recovered: Recovered) -> Self {
         let reserved = (recovered.reserved_time, recovered.reserved_sequence);
@@ -61,6 +62,7 @@ impl Importing {
             next,
             first: next,
             open: None,
+            open_octets: 0,
             batch: Vec::new(),
             batch_octets: 0,
             refused: None,
@@ -102,7 +104,7 @@ impl Importing {
     /// Ends it, once the whole export was read; with `End` of that the store has it all.
     ///
     /// # Errors
-    /// When the store had no room or the disk failed: what was imported is removed again.
+    /// When the store had no room or the disk failed: imported bundles are removed again.
     pub fn finish(mut self, end: Option<&End>) -> Result<Outcome, StoreRefusal> {
         if let Some(end) = end.filter(|_| self.refused.is_none()) {
             let time = self
@@ -133,6 +135,7 @@ impl Importing {
 
 impl Taker for Importing {
     fn begin(&mut self, bundle: StoredBundle) {
+        self.open_octets = 0;
         match self.refused.is_none() && !self.known.contains(&bundle.id) {
             true => self.open = Some(bundle),
             false => self.outcome.known += u64::from(self.refused.is_none()),
@@ -141,6 +144,8 @@ impl Taker for Importing {
 
     fn octets(&mut self, octets: &[u8]) {
         if self.open.is_some() {
+            let length = u64::try_from(octets.len()).unwrap_or(u64::MAX);
+            self.open_octets = self.open_octets.saturating_add(length);
             let (key, crc) = (BundleKey(self.next), None);
             let octets = Piece::Octets(Bytes::copy_from_slice(octets));
             self.give(StoreCommand::Append { key, octets, crc });
@@ -158,8 +163,7 @@ impl Taker for Importing {
             return self.give(StoreCommand::Abandon { key });
         }
         self.outcome.imported += 1;
-        let octets = u64::from(bundle.header_octets).saturating_add(bundle.payload_octets);
-        self.outcome.octets = self.outcome.octets.saturating_add(octets);
+        self.outcome.octets = self.outcome.octets.saturating_add(self.open_octets);
         self.known.insert(bundle.id.clone());
         let bundle = Box::new(bundle);
         self.give(StoreCommand::Commit { key, bundle });

@@ -24,7 +24,7 @@ use super::scope::check_scope;
 use crate::admin::live::Live;
 use crate::admin::refusal::Refusal;
 
-/// Where the document that describes this interface is.
+/// The path of the document that describes this interface.
 pub(super) const DOCUMENT_PATH: &str = "/v1/openapi.json";
 
 const DOCUMENT: &str = include_str!("../../../../docs/openapi.json");
@@ -49,13 +49,13 @@ pub struct PostOffice {
     pub source: EndpointId,
     /// Most octets of a bundle.
     pub quota_octets: u64,
-    /// What was handed over and is not confirmed.
+    /// Deliveries that were handed over and are not confirmed.
     leases: Leases,
     sending: Arc<Semaphore>,
 }
 
 impl PostOffice {
-    /// That of a node at whose application socket `api` requests are carried out.
+    /// The post office of a node at whose application socket `api` requests are carried out.
     #[must_use]
     pub fn new(api: PathBuf, node: NodeId, quota_octets: u64) -> Self {
         let source = node.service(SERVICE).unwrap_or(EndpointId::Null);
@@ -92,7 +92,7 @@ impl PostOffice {
 /// The service of bundles for which no source is named.
 const SERVICE: &str = "8080";
 
-/// The resources of applications, and with them those of operators, for whoever has a token that is for it.
+/// The resources of applications, and with them those of operators, for holders of a token with that scope.
 pub fn router(office: PostOffice, operators: Router, live: Live) -> Router {
     Router::new()
         .route("/v1/bundles", post(send))
@@ -359,7 +359,7 @@ fn gone() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the node is ending")
 }
 
-/// What the node's application interface said, as HTTP says it.
+/// An error of the node's application interface, as HTTP says it.
 fn refusal(error: &Error) -> Refusal {
     let status = match error {
         Error::Refused(refusal) if refusal.is_temporary() => StatusCode::INSUFFICIENT_STORAGE,

@@ -1,4 +1,4 @@
-//! What happens in a node, for those who listen: server-sent events (HTML, 9.2), each an object of JSON.
+//! Events in a node, for those who listen: server-sent events (HTML, 9.2), each an object of JSON.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const EVENTS_WAITING: usize = 1024;
 /// The time after which a listener to whom nothing was said is told that the node is there.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// Where events come from; everybody who listens hears each.
+/// The source of events; everybody who listens hears each.
 #[derive(Clone, Debug)]
 pub struct Events(broadcast::Sender<Arc<str>>);
 

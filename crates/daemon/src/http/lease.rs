@@ -30,12 +30,12 @@ const PIECE_OCTETS: usize = 64 << 10;
 /// The time in which the node must answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What becomes of a delivery.
+/// The fate of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is where it was to go: the node forgets it.
+    /// The delivery is where it was to go: the node forgets it.
     Confirm,
-    /// It comes again, at once.
+    /// The delivery comes again, at once.
     Decline,
 }
 
@@ -65,7 +65,7 @@ pub struct Leased {
 /// Why a lease cannot be had.
 #[derive(Debug)]
 pub enum LeaseError {
-    /// As many are held as may be.
+    /// No more deliveries may be held.
     TooMany,
     /// The system makes no thread.
     System(std::io::Error),
@@ -130,8 +130,15 @@ impl Drop for Place {
 }
 
 impl Place {
+    /// Frees the place before the last word is said, so that its reader finds it free.
+    fn end<T>(self, tell: oneshot::Sender<T>, word: T) {
+        drop(self);
+        // The reader may have left.
+        let _ = tell.send(word);
+    }
+
     fn serve(
-        &self,
+        self,
         node: &Address,
         endpoint: &EndpointId,
         wait: Duration,
@@ -143,12 +150,12 @@ impl Place {
             .and_then(|client| client.receiver(&Registration::new(endpoint.clone())));
         match receiver {
             Ok(receiver) => self.deliver(receiver, endpoint, Instant::now() + wait, tell),
-            Err(error) => drop(tell.send(Err(error))),
+            Err(error) => self.end(tell, Err(error)),
         }
     }
 
     fn deliver(
-        &self,
+        self,
         mut receiver: Receiver,
         endpoint: &EndpointId,
         end: Instant,
@@ -158,10 +165,10 @@ impl Place {
             let left = end.saturating_duration_since(Instant::now());
             match receiver.next_delivery(Some(left.min(LOOK))) {
                 Ok(Some(delivery)) => break self.hand_over(delivery, endpoint, tell),
-                Ok(None) if left.is_zero() => return drop(tell.send(Ok(None))),
+                Ok(None) if left.is_zero() => return self.end(tell, Ok(None)),
                 Ok(None) if tell.is_closed() => return,
                 Ok(None) => {}
-                Err(error) => return drop(tell.send(Err(error))),
+                Err(error) => return self.end(tell, Err(error)),
             }
         };
         let judgement = verdicts.and_then(|it| it.recv_timeout(LEASE).ok());
@@ -176,7 +183,7 @@ impl Place {
         };
         let done = done.and_then(|()| receiver.finish());
         if let Some(answer) = answer {
-            let _ = answer.send(done);
+            self.end(answer, done);
         }
     }
 
@@ -203,7 +210,7 @@ impl Place {
     }
 }
 
-/// Gives the payload to whoever reads it; false when nobody does, or the node is gone.
+/// Gives the payload to its reader; false when nobody reads it, or the node is gone.
 fn give_all(delivery: &mut Delivery<'_>, give: &mpsc::Sender<Bytes>) -> bool {
     let mut room = vec![0; PIECE_OCTETS];
     while delivery.unread() > 0 {

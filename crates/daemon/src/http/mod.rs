@@ -1,4 +1,4 @@
-//! HTTP for applications (docs/http.md): bundles in and out, and all that happens, for whoever has a token.
+//! HTTP for applications (docs/http.md): bundles in and out, and all events, for holders of a token.
 //!
 //! An application here is one of the node's application interface: each request that sends or receives has a connection of its own to
 //! that interface, and a bundle that was handed over and is not confirmed yet keeps its connection for as long as its lease.

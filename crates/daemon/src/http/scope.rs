@@ -1,4 +1,4 @@
-//! Tokens, and what each may be used for.
+//! Tokens, and the scopes of each.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::admin::live::Live;
 use crate::admin::page::PATHS;
 use crate::admin::refusal::Refusal;
 
-/// What a token may be used for.
+/// The scope of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Everything that the node tells of itself.
@@ -61,12 +61,12 @@ impl Scope {
     }
 }
 
-/// Who may use the HTTP interface, and for what.
+/// A user of the HTTP interface: its token, with the scopes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// The octets that are shown.
     pub secret: String,
-    /// What it is for.
+    /// The scopes of the token.
     pub scopes: Vec<Scope>,
 }
 

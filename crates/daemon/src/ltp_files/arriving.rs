@@ -24,12 +24,12 @@ const NAMES: u32 = 10_000;
 pub(super) struct UnnamedFile {
     file: Arc<File>,
     directory: PathBuf,
-    /// Where the file system has no files without names.
+    /// The file's name while it is under construction, where the file system has no files without names.
     partial: Option<PathBuf>,
 }
 
 impl UnnamedFile {
-    /// One in a directory; `name` is that which it is to have.
+    /// A file in a directory; `name` is that which it is to have.
     ///
     /// # Errors
     /// When the system gives none.
@@ -112,7 +112,7 @@ impl Drop for UnnamedFile {
     }
 }
 
-/// The octets of a file that have come. Those that follow each other are written together.
+/// The octets of a file that have come. Octets that follow each other are written together.
 #[derive(Debug)]
 pub(super) struct ArrivingFile {
     unnamed: UnnamedFile,
@@ -121,9 +121,9 @@ pub(super) struct ArrivingFile {
     range: (u64, u64),
     /// Octets written.
     pub(super) written: u64,
-    /// Of those, the ones written since the file was last given to be synced.
+    /// Octets of those written since the file was last given to be synced.
     pub(super) unsynced: u64,
-    /// It is being synced.
+    /// Whether the file is being synced.
     pub(super) is_syncing: bool,
 }
 
@@ -175,7 +175,7 @@ impl ArrivingFile {
     /// Write what is gathered.
     ///
     /// # Errors
-    /// When the system does not, as when there is no room. What was gathered is gone then.
+    /// When the system does not, as when there is no room. Gathered octets are gone then.
     pub(super) fn write(&mut self) -> io::Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let mut slices: Vec<_> = gathered.iter().map(|it| IoSlice::new(it)).collect();

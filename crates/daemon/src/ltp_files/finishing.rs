@@ -19,9 +19,9 @@ const SYNCS: usize = 16;
 /// Work for the thread.
 #[derive(Debug)]
 pub(super) enum Job {
-    /// Make durable what is there.
+    /// Make the octets that are there durable.
     Sync(Incoming, Arc<File>),
-    /// It is whole: make it durable and give it the name.
+    /// The file is whole: make it durable and give it the name.
     Finish(Incoming, UnnamedFile, String),
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Done {
 pub(super) struct Finisher {
     jobs: Sender<Job>,
     done: Receiver<Done>,
-    /// It can be read once there is news.
+    /// A descriptor that can be read once there is news.
     bell: Arc<OwnedFd>,
     under_way: usize,
 }
@@ -103,7 +103,7 @@ impl Finisher {
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
     }
 
-    /// It can be read once something is done.
+    /// The descriptor that can be read once something is done.
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }

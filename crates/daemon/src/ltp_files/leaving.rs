@@ -24,19 +24,19 @@ pub(super) struct LeavingFiles {
 /// The reason for which a file cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// The system does not give it.
+    /// The system does not give the file.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// It is a directory, a device or the like.
+    /// The path is a directory, a device or the like.
     #[error("it is not a regular file")]
     NotAFile,
-    /// It has no octets.
+    /// The file has no octets.
     #[error("it is empty, and a block has at least one octet")]
     Empty,
-    /// It is too long.
+    /// The file is too long.
     #[error("it is longer than a block may be (1 TiB)")]
     TooLong,
-    /// It has become shorter.
+    /// The file has become shorter.
     #[error("it has become shorter while it was sent")]
     Cut,
 }

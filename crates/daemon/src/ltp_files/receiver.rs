@@ -39,7 +39,7 @@ const UNSYNCED_OCTETS: u64 = 32 << 20;
 /// Times of waiting for an answer that a receiver stays to hear that its last reports came.
 const LINGER: u32 = 3;
 
-/// The wishes of who receives.
+/// The receiver's settings.
 #[derive(Debug)]
 pub struct Settings {
     /// The address to hear at.
@@ -48,7 +48,7 @@ pub struct Settings {
     pub reply: Option<SocketAddr>,
     /// The engines that may send; all, when it is empty.
     pub from: Vec<u64>,
-    /// The way from them.
+    /// The way from the senders.
     pub way: Way,
     /// The directory for files.
     pub directory: PathBuf,
@@ -69,7 +69,7 @@ pub struct Settings {
 /// A file, as far as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// The engine that sent it.
+    /// The engine that sent the file.
     pub engine: u64,
     /// The address that it is answered at.
     pub from: SocketAddr,
@@ -77,7 +77,7 @@ pub struct About {
     pub session: u64,
     /// Octets that came.
     pub octets: u64,
-    /// Time since the first of them.
+    /// Time since the first octets.
     pub time: Duration,
 }
 
@@ -90,7 +90,7 @@ pub enum Lost {
     /// Nothing came in time.
     #[error("nothing more came in time")]
     Silence,
-    /// The disk does not take it.
+    /// The disk does not take the file.
     #[error("it cannot be written: {0}")]
     Disk(#[from] io::Error),
     /// Too many files come at a time.
@@ -104,7 +104,7 @@ pub enum Lost {
 /// News of a reception.
 #[derive(Debug)]
 pub enum Told {
-    /// It hears at this address.
+    /// The receiver hears at this address.
     Listening(SocketAddr),
     /// A file is whole, durable, and has this name.
     Received(About, PathBuf),
@@ -127,11 +127,11 @@ pub trait Watch {
 /// The end of a reception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// As many files came as were asked for.
+    /// The number of files asked for has come.
     Count,
     /// Nothing came for too long.
     Silence,
-    /// It was to end.
+    /// The receiver was told to end.
     Stopped,
 }
 
@@ -186,7 +186,7 @@ struct Reception<'a> {
     last: Instant,
     /// When progress was told last.
     looked: Instant,
-    /// Why it ends, and when at the latest.
+    /// The reason for which the receiver ends, and the latest time.
     ending: Option<(End, Instant)>,
     watch: &'a mut dyn Watch,
 }
@@ -238,7 +238,7 @@ impl Reception<'_> {
         }
     }
 
-    /// Whether it is over.
+    /// The end of the receiver, once it is over.
     fn look(&mut self, now: Now) -> Option<End> {
         let now = now.monotonic;
         if now.since(self.looked) >= LOOK {
@@ -296,7 +296,7 @@ impl Reception<'_> {
         self.watch.hear(told);
     }
 
-    /// Read what is there; whether there may be more.
+    /// Read the datagrams that are there; whether there may be more.
     fn read(&mut self) -> io::Result<bool> {
         for _ in 0..CALLS_PER_TURN {
             let mut runs: Vec<(PeerId, SocketAddr, Vec<Bytes>)> = Vec::new();

@@ -34,7 +34,7 @@ pub const MAX_FILES_SENT: usize = 1 << 23;
 /// System calls in which datagrams are read before anything else happens.
 const CALLS_PER_TURN: usize = 8;
 
-/// The wishes of who sends.
+/// The sender's settings.
 #[derive(Debug)]
 pub struct Settings {
     /// The address to send from.
@@ -60,7 +60,7 @@ pub struct About {
     pub number: usize,
     /// The number of its session; `None` when none was begun.
     pub session: Option<u64>,
-    /// Octets of it.
+    /// Octets of the file.
     pub octets: u64,
     /// Time since it was begun.
     pub time: Duration,
@@ -71,16 +71,16 @@ pub struct About {
 pub enum Fate {
     /// The receiver has it, and durably where it is a receiver of files.
     Acknowledged,
-    /// It left. A part of it is green: nobody says that it arrived.
+    /// The file left. A part of it is green: nobody says that it arrived.
     Sent,
-    /// It failed.
+    /// The file failed.
     Failed(Why),
 }
 
 /// The reason for which a file failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Why {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{0}")]
     Unreadable(#[from] Unreadable),
     /// Checkpoints were not answered, or too much was lost.
@@ -92,7 +92,7 @@ pub enum Why {
     /// The receiver has no such client service.
     #[error("the receiver has no such client service (UNREACH)")]
     NoService,
-    /// The receiver does not want it.
+    /// The receiver does not want the file.
     #[error("the receiver cancelled the session (USR_CNCLD)")]
     Unwanted,
     /// The receiver has begun anew, or was silent.
@@ -106,7 +106,7 @@ pub enum Why {
 /// News of what is sent.
 #[derive(Debug)]
 pub enum Told {
-    /// It sends from this address.
+    /// The sender sends from this address.
     From(SocketAddr),
     /// The end of a file.
     Ended(About, Fate),
@@ -191,13 +191,13 @@ struct Sending<'a> {
     begun: usize,
     /// Octets sent and claimed of files that are over.
     over: (u64, u64),
-    /// No file failed.
+    /// Whether no file failed.
     is_whole: bool,
     is_ending: bool,
     is_down: bool,
     /// The time between batches.
     pace: Duration,
-    /// There was a batch at the last look, so there may be another.
+    /// Whether there was a batch at the last look, so there may be another.
     has_more: bool,
     /// When the next batch may leave.
     next: Instant,

@@ -55,7 +55,7 @@ impl Socket {
         self.calls.local()
     }
 
-    /// Refill what is to be sent, and send it; how many datagrams have left comes back.
+    /// Refill the batch to be sent, and send it; the number of datagrams that have left comes back.
     pub(super) fn send(&self, to: SocketAddr, outgoing: &mut Outgoing) -> (Sent, u64) {
         let mut left = 0_u64;
         while let Some(next) = outgoing.bursts().first() {

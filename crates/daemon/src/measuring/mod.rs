@@ -32,7 +32,7 @@ const LINGER: Duration = Duration::from_secs(2);
 pub struct MeasureSettings {
     /// The destination.
     pub target: Target,
-    /// Which database it is for.
+    /// The database that it is for.
     pub domain: String,
     /// The name under which the node measures.
     pub sender: String,
@@ -55,7 +55,7 @@ pub struct Reports {
     pub source: EndpointId,
     /// The collector's endpoint.
     pub destination: EndpointId,
-    /// Their lifetime.
+    /// The lifetime of reports.
     pub lifetime: Duration,
 }
 
@@ -358,7 +358,7 @@ impl Measuring {
         self.end(LINGER);
     }
 
-    /// Ends without a collector: what has not left is left in a file, and said.
+    /// Ends without a collector: rows that have not left stay in a file, which the log names.
     pub fn leave(self) {
         self.end(Duration::ZERO);
     }
@@ -394,7 +394,7 @@ pub struct CommitMeter {
 pub struct Commit {
     /// Bundles.
     pub bundles: u64,
-    /// Of those, the ones that are no reports of this node; both are counted where there is a meter.
+    /// Bundles of those that are no reports of this node; both are counted where there is a meter.
     pub of_others: u64,
     /// Octets of bundles that were written.
     pub octets: u64,

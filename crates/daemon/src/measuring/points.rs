@@ -190,7 +190,7 @@ pub static STORE: Point = Point {
     ],
 };
 
-/// All of them.
+/// All values.
 pub static ALL: [&Point; 14] = [
     &RECEIVED, &CREATED, &FORWARDED, &TRANSFER, &DELIVERED, &DELETED, &REFUSED, &SESSION, &CONTACT,
     &STATE, &NEIGHBOUR, &QUEUE, &STORE, &COMMIT,

@@ -1,4 +1,4 @@
-//! The differences between what a node has and what it is to have: what its core and its drivers are told, and what an operator reads.
+//! The differences between the present and the desired configuration of a node: changes for its core and its drivers, and words for an operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,9 +37,9 @@ pub struct Difference {
 pub struct Summary {
     /// New ones.
     pub added: Vec<Difference>,
-    /// Those that go.
+    /// Parts of the configuration that go.
     pub removed: Vec<Difference>,
-    /// Those that stay and have other settings.
+    /// Parts that stay and have other settings.
     pub changed: Vec<Difference>,
 }
 
@@ -65,7 +65,7 @@ pub struct Listener {
 /// The differences, for the node and for its drivers.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// For the node.
+    /// The changes for the node.
     pub changes: Changes,
     /// The addresses of links that come, lead elsewhere or have other settings, by their names.
     pub dials: Vec<(String, DialSettings)>,
@@ -75,7 +75,7 @@ pub struct Comparison {
     pub adapted: Vec<(ListenerId, ListenSettings)>,
     /// The listeners that run from then on.
     pub listeners: Vec<Listener>,
-    /// For the operator.
+    /// The summary for the operator.
     pub summary: Summary,
 }
 
@@ -367,7 +367,7 @@ impl Keys {
         differing(self.was.get(section), self.is.get(section))
     }
 
-    /// Of the sections of a kind, those in which a key has a value.
+    /// The sections of a kind in which a key has a value.
     fn of_name(&self, section: &str, key: &str, value: &str) -> Vec<String> {
         let named = |settings: &Json| settings.get(key).and_then(Json::as_str) == Some(value);
         differing(

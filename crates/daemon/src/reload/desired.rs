@@ -40,7 +40,7 @@ const LIVE_KEYS: [(&str, &str); 5] = [
 pub enum Contacts {
     /// The file and the plans that it names.
     Read,
-    /// They are as they were.
+    /// The contacts are as they were.
     Known(ContactTable),
 }
 
@@ -51,7 +51,7 @@ pub struct Texts<'a> {
     pub path: &'a Path,
     /// Its text when the node started.
     pub started: &'a str,
-    /// Its text now.
+    /// The text of the file now.
     pub loaded: &'a str,
     /// The node's start.
     pub start: DtnTime,
@@ -60,9 +60,9 @@ pub struct Texts<'a> {
 /// The configuration that a running node is to have.
 #[derive(Clone, Debug)]
 pub struct Desired {
-    /// As a value.
+    /// The configuration as a value.
     pub file: NodeFile,
-    /// As a text.
+    /// The configuration as a text.
     pub text: String,
     /// Sections and keys of which the file says something else than the node has: they need a restart.
     pub needs_restart: Vec<String>,

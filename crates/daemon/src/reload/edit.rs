@@ -29,7 +29,7 @@ pub enum Edit {
     LinkTurn {
         /// Its name.
         name: String,
-        /// Up.
+        /// Whether the link is up.
         enabled: bool,
     },
     /// A `[[listen]]` more.
@@ -39,7 +39,7 @@ pub enum Edit {
     },
     /// No `[[listen]]` at this address.
     ListenDelete {
-        /// As the file has it.
+        /// The address as the file has it.
         address: String,
     },
     /// A `[[route]]` more.
@@ -77,7 +77,7 @@ pub enum Edit {
 /// Whether an edit changed the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It did.
+    /// The edit changed the text.
     Changed,
     /// The text says so already.
     None,

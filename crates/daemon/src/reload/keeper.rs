@@ -1,4 +1,4 @@
-//! The keeper of a running node's configuration: the file as it was read, what was changed since, and what runs.
+//! The keeper of a running node's configuration: the file as it was read, the changes since, and the settings that run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// That of a node that runs by a file.
+    /// The keeper of a node that runs by a file.
     #[must_use]
     pub fn new(file: &NodeFile, asker: Asker, live: Live) -> Self {
         let listeners = file.listen.iter().zip(&file.node.listeners);
@@ -127,7 +127,7 @@ impl Keeper {
         Ok(answer)
     }
 
-    /// The changes at run time that the file as it was read last does not have, for whoever writes them into it.
+    /// The changes at run time that the file as it was read last does not have, for the command that writes them into it.
     #[must_use]
     pub fn edits(&self) -> Value {
         let (config, edits) = (self.path.display().to_string(), &self.edits);
@@ -233,7 +233,7 @@ impl Keeper {
         Ok((text, desired))
     }
 
-    /// What is desired by a text and edits. A long contact plan takes its time, which is not that of the thread that serves others.
+    /// The desired state by a text and edits. A long contact plan takes its time, which is not that of the thread that serves others.
     fn compose(
         &self,
         loaded: Arc<str>,

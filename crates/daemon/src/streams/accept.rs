@@ -43,7 +43,7 @@ impl Places {
         }
     }
 
-    /// One of them, if there is one that nobody has.
+    /// A free place, if there is one.
     #[must_use]
     pub fn take(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.free).try_acquire_owned().ok()

@@ -9,10 +9,10 @@ use super::outgoing::{GATHER_OCTETS, GATHER_OCTETS_MIN};
 /// Octets that may wait in the kernel at first.
 pub const BOUND_START: u32 = 64 << 10;
 
-/// At least: less than what the kernel puts into one piece saves nothing.
+/// The least bound: less than the kernel puts into one piece saves nothing.
 const BOUND_MIN: u32 = 16 << 10;
 
-/// At most.
+/// The greatest bound.
 const BOUND_MAX: u32 = 4 << 20;
 
 /// The node comes in time so often until less may wait.

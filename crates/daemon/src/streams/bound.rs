@@ -89,7 +89,7 @@ impl Bound {
     }
 }
 
-/// Who may do what at the admin socket `path`.
+/// The rule for the rights of clients at the admin socket `path`.
 fn gate(access: &Access, path: &Path) -> Result<Gate, ListenError> {
     let number = |group: &String| {
         gid_of(group).map_err(|error| ListenError::Group {

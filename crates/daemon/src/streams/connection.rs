@@ -1,4 +1,4 @@
-//! One connection's task: reads what is there, writes what the node gives, both bounded per turn.
+//! One connection's task: reads octets of the peer, writes octets of the node, both bounded per turn.
 
 use std::io;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::core::Core;
 /// Reads and writes of one connection before the others of the thread get their turn.
 const STEPS_PER_TURN: usize = 8;
 
-/// Longest turn, about: whoever's octets cost much (segments of one octet, say) gets fewer of them into a turn.
+/// Longest turn, about: a peer whose octets cost much (segments of one octet, say) gets fewer of them into a turn.
 pub const TURN_TIME: Duration = Duration::from_millis(2);
 
 /// The time that a TLS handshake may take: RFC 9174 sets no bound, and a peer that stalls holds a connection.
@@ -36,7 +36,7 @@ pub struct Connection {
     stream: StreamId,
     flow: Flow,
     gather: Gather,
-    /// The node may have more octets than it gave last.
+    /// Whether the node may have more octets than it gave last.
     more: bool,
 }
 
@@ -55,9 +55,9 @@ enum Stop {
 /// The other side, as far as TLS needs to know it before its certificate.
 #[derive(Clone, Debug)]
 pub enum Side {
-    /// It was dialled by this name or address.
+    /// The neighbour was dialled by this name or address.
     Dialled(ServerName<'static>),
-    /// It came by itself.
+    /// The neighbour's connection, accepted here.
     Accepted,
 }
 
@@ -148,7 +148,7 @@ impl Connection {
                 Ok(Step::Stop(stop)) => return Poll::Ready(stop),
                 Err(error) => {
                     tracing::debug!(stream = self.stream.0, "connection failed: {error}");
-                    // Under TLS 1.3 whoever dialled is done with the handshake before it hears of a refusal.
+                    // Under TLS 1.3 the side that dialled is done with the handshake before it hears of a refusal.
                     if let Some(why) = refusals::why(&error) {
                         self.core.insecure(self.stream, &why);
                     }
@@ -212,7 +212,7 @@ impl Connection {
 }
 
 impl Side {
-    /// The TLS handshake (RFC 9174 4.4.3: whoever dialled is its client), and whom it proves; or why it failed.
+    /// The TLS handshake (RFC 9174 4.4.3: the side that dialled is its client), and the identities that it proves; or why it failed.
     ///
     /// # Errors
     /// The handshake failed, was not done in time, or there is no TLS here.

@@ -40,7 +40,7 @@ pub enum DialOrder {
     Found(Box<LinkAddress>),
     /// Connect to a link's address.
     Dial(LinkId),
-    /// Give up what is under way to it.
+    /// Give up attempts under way to the link.
     Stop(LinkId),
 }
 
@@ -60,7 +60,7 @@ struct Attempt {
 /// The time for which an attempt waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
-    /// As long as is configured: the path may be that long.
+    /// The configured time: the path may be that long.
     Long,
     /// Until about the next one begins. The system sends an attempt's SYN again and again, and a path that is
     /// down needs no more of them.
@@ -96,12 +96,12 @@ impl Patience {
 #[derive(Clone)]
 pub struct DialTable {
     links: Rc<RefCell<BTreeMap<LinkId, DialSettings>>>,
-    /// Those of neighbours that are found, by the places where they are heard.
+    /// The settings of neighbours that are found, by the places where they are heard.
     found: Rc<[DialSettings]>,
 }
 
 impl DialTable {
-    /// Those of the configured links, and what holds for links to neighbours that are found.
+    /// The addresses of the configured links, and the settings of links to neighbours that are found.
     #[must_use]
     pub fn new(links: Vec<DialSettings>, found: Vec<DialSettings>) -> Self {
         let links = (0..).map(LinkId).zip(links).collect();
@@ -348,7 +348,7 @@ const NO_WAY: &str = "the system has no route to that address";
 struct Absent {
     to: SocketAddr,
     why: &'static str,
-    /// Whether that is still so.
+    /// Whether the address is still absent.
     is_absent: fn(SocketAddr) -> bool,
 }
 

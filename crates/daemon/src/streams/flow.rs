@@ -1,4 +1,4 @@
-//! One socket's octets: what is to be written to it, and where what arrives goes.
+//! One socket's octets: those to be written, and the destination of those that arrive.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
@@ -24,7 +24,7 @@ pub struct Flow {
     pub outgoing: Outgoing,
     /// The bound on what may wait to be sent; the kernel heeds it for TCP.
     backlog: Option<Backlog>,
-    /// Something was written that TLS may still hold.
+    /// Whether something was written that TLS may still hold.
     unflushed: bool,
     /// The buffer that is filled further; idle connections hold none.
     buffer: Option<BytesMut>,

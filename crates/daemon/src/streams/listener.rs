@@ -69,7 +69,7 @@ pub enum ListenError {
 }
 
 impl ListenError {
-    /// A way to mend it.
+    /// A way to mend the fault.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -165,9 +165,9 @@ fn bind<T>(
 /// Whether an IPv6 wildcard listens for IPv4 too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// It does.
+    /// The socket takes both families.
     Dual,
-    /// It leaves IPv4 to another listener.
+    /// The socket leaves IPv4 to another listener.
     Own,
 }
 

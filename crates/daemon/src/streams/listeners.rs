@@ -137,7 +137,7 @@ pub struct Listeners {
     identity: Identity,
     ports: Rc<Ports>,
     open: RefCell<BTreeMap<ListenerId, Open>>,
-    /// What beacons tell of them.
+    /// The listeners that beacons advertise.
     pub advertised: Rc<RefCell<Advertised>>,
 }
 

@@ -190,7 +190,7 @@ mod tests {
         let at = |seconds| Instant::START + Duration::from_secs(seconds);
         let (idle, arriving) = (Activity::Idle, Activity::Arriving);
         for (uses, goes) in [
-            // What is within a bundle stays while another is idle, also one that was heard later.
+            // A connection within a bundle stays while another is idle, also one that was heard later.
             (
                 [arriving(at(1)), arriving(at(2)), idle(at(9)), idle(at(8))],
                 4,

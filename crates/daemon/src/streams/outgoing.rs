@@ -12,7 +12,7 @@ pub const SLICES_PER_WRITE: usize = 512;
 /// Octets polled at a time: some buffers' worth, so that a write call carries much and an acknowledgment behind it does not wait long.
 pub const GATHER_OCTETS: usize = 1 << 20;
 
-/// Octets that are polled at a time in any case: whoever reads goes on, however many others do not.
+/// Octets that are polled at a time in any case: a peer that reads goes on, however many others do not.
 pub const GATHER_OCTETS_MIN: usize = 16 << 10;
 
 /// Octets that are copied out of the buffers that they came in whenever their peer takes nothing.
@@ -87,9 +87,9 @@ pub struct Outgoing {
     /// Pieces before this one are written.
     next: usize,
     unwritten: Unwritten,
-    /// As many of these octets are counted there.
+    /// The number of these octets that is counted there.
     counted: usize,
-    /// The pieces are slices of larger buffers, which stay as long as they do.
+    /// Whether the pieces are slices of larger buffers, which stay as long as they do.
     is_sliced: bool,
 }
 
@@ -100,7 +100,7 @@ impl Drop for Outgoing {
 }
 
 impl Outgoing {
-    /// Nothing yet; what comes counts among what is unwritten.
+    /// Nothing yet; octets that come count as unwritten.
     #[must_use]
     pub const fn within(unwritten: Unwritten) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl Outgoing {
         self.is_sliced = true;
     }
 
-    /// The peer takes nothing at present: where memory is scarce, what is left lets go of the buffers that it came in. A little does
+    /// The peer takes nothing at present: where memory is scarce, octets that are left let go of the buffers that they came in. A little does
     /// so in any case: its buffer may be many times as large.
     pub fn stand_by(&mut self) {
         let left = self.pieces.get(self.next..).unwrap_or_default();

@@ -33,10 +33,10 @@ const ANSWERS_MAX: usize = 4;
 /// The time from one probe of an idle connection to the next, milliseconds.
 pub const PROBE_INTERVAL_MS: u32 = 1_000;
 
-/// Between which addresses a connection runs.
+/// The addresses between which a connection runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// This machine's.
+    /// The address of this machine.
     pub own: SocketAddr,
     /// The peer's.
     pub peer: SocketAddr,

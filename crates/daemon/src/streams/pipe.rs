@@ -22,7 +22,7 @@ pub struct Pipe {
     down: Mutex<Down>,
 }
 
-/// From the socket to the node.
+/// The queue from the socket to the node.
 #[derive(Debug, Default)]
 struct Up {
     octets: Vec<Bytes>,
@@ -32,16 +32,16 @@ struct Up {
     node: Option<Waker>,
 }
 
-/// From the node to the socket.
+/// The queue from the node to the socket.
 #[derive(Debug)]
 struct Down {
     pieces: Vec<Piece>,
     waiting: u64,
     /// Octets that may wait (and one piece more).
     bound: u64,
-    /// The pieces that were taken last are not all written.
+    /// Whether the pieces that were taken last are not all written.
     writing: bool,
-    /// The node waits until they are.
+    /// Whether the node waits until they are.
     awaited: bool,
     orders: Orders,
     socket: Option<Waker>,
@@ -64,11 +64,11 @@ impl Default for Down {
 /// Orders for a socket beside writing to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
-    /// Start TLS once everything given is written.
+    /// Whether TLS starts once everything given is written.
     pub start_tls: bool,
-    /// Close once everything given is written.
+    /// Whether the socket closes once everything given is written.
     pub close: bool,
-    /// Close at once.
+    /// Whether the socket closes at once.
     pub cut: bool,
 }
 
@@ -86,7 +86,7 @@ pub enum News {
 }
 
 impl Pipe {
-    /// For the node: what there is from the socket, in order.
+    /// For the node: octets and news from the socket, in order.
     pub fn news(&self, waker: &Waker, octets: &mut Vec<Bytes>) -> News {
         let mut up = lock(&self.up);
         if !up.octets.is_empty() {

@@ -1,4 +1,4 @@
-//! Why TLS did not come about, in words that name the certificate.
+//! Failures of TLS, in words that name the certificate.
 
 use std::cell::RefCell;
 use std::io;
@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{AlertDescription, Error};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// Characters of a certificate's name that are shown, at most: whoever made it chose them.
+/// Characters of a certificate's name that are shown, at most: its maker chose them.
 const NAME_CHARACTERS: usize = 80;
 
 thread_local! {
@@ -32,7 +32,7 @@ pub(super) fn why(error: &io::Error) -> Option<String> {
     }
 }
 
-/// What the peer has against this side.
+/// The peer's objection to this side.
 fn alerted(alert: AlertDescription) -> String {
     use AlertDescription as Alert;
     match alert {

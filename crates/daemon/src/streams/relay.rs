@@ -38,7 +38,7 @@ struct Relay {
     pipe: Arc<Pipe>,
     gather: Gather,
     arrived: Vec<Bytes>,
-    /// The node may have more octets than it gave last.
+    /// Whether the node may have more octets than it gave last.
     more: bool,
     closing: bool,
 }

@@ -94,7 +94,7 @@ impl Socket {
         }
     }
 
-    /// Between which addresses it runs, where it has some.
+    /// The addresses between which it runs, where it has some.
     #[must_use]
     pub fn ends(&self) -> Option<Ends> {
         let stream = match self {
@@ -121,7 +121,7 @@ impl Socket {
         }
     }
 
-    /// Read what is there into the room that `buffer` has; 0 at the stream's end.
+    /// Read the octets that are there into the room of `buffer`; 0 at the stream's end.
     pub fn poll_read(
         &mut self,
         context: &mut Context<'_>,

@@ -120,7 +120,7 @@ impl Tls {
         self.ends
     }
 
-    /// The handshake on a connection: who dialled is the client (RFC 9174 4.4.3).
+    /// The handshake on a connection: the side that dialled is the client (RFC 9174 4.4.3).
     ///
     /// # Errors
     /// When the handshake fails.
@@ -345,7 +345,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The outcome for who dialled and for who accepted; under TLS 1.3 the one that dialled learns of a
+    /// The outcome for the side that dialled and for the one that accepted; under TLS 1.3 the one that dialled learns of a
     /// refusal by reading.
     fn shake(dialling: &Tls, accepting: &Tls) -> (io::Result<()>, io::Result<()>) {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -1,4 +1,4 @@
-//! The streams that are open, with what the node wants of the task of each.
+//! The streams that are open, with the node's orders for the task of each.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
@@ -10,13 +10,13 @@ use super::path::Ends;
 /// All that the node wants of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// There are octets to poll.
+    /// Whether there are octets to poll.
     pub flush: bool,
-    /// TLS is to start once everything polled is written.
+    /// Whether TLS is to start once everything polled is written.
     pub start_tls: bool,
-    /// The stream is to be closed once everything polled is written.
+    /// Whether the stream is to be closed once everything polled is written.
     pub close: bool,
-    /// The stream is to be closed at once, whatever is unwritten.
+    /// Whether the stream is to be closed at once, whatever is unwritten.
     pub cut: bool,
 }
 
@@ -27,7 +27,7 @@ struct Stream {
     ends: Option<Ends>,
     waker: Option<Waker>,
     wishes: Wishes,
-    /// The task stopped reading because the node takes no octets.
+    /// Whether the task stopped reading because the node takes no octets.
     paused: bool,
 }
 

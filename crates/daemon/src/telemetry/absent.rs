@@ -26,7 +26,7 @@ impl Telemetry {
         match *self {}
     }
 
-    /// Ends.
+    /// Ends the telemetry.
     pub fn finish(self) {
         match self {}
     }

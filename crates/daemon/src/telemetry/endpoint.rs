@@ -17,13 +17,13 @@ pub struct Endpoint {
 /// Why a text is no endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// It begins with another scheme than `http`.
+    /// The endpoint begins with another scheme than `http`.
     #[error("it does not begin with 'http://'")]
     Scheme,
-    /// It asks for TLS.
+    /// The endpoint asks for TLS.
     #[error("a node speaks to its collector with no TLS")]
     Secure,
-    /// It has no host, or one with characters that no host has.
+    /// The endpoint has no host, or one with characters that no host has.
     #[error("it names no host")]
     Host,
     /// Its port is not a number from 1 to 65535.
@@ -35,7 +35,7 @@ pub enum EndpointError {
 }
 
 impl EndpointError {
-    /// A way to mend it.
+    /// A way to mend the fault.
     #[must_use]
     pub const fn hint(self) -> &'static str {
         match self {

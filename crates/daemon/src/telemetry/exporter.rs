@@ -1,4 +1,4 @@
-//! The thread that tells a collector of spans and metrics. Nobody waits for it: what finds no room in its queue is counted and dropped.
+//! The thread that tells a collector of spans and metrics. Nobody waits for it: spans that find no room in its queue are counted and dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -174,7 +174,7 @@ struct Line {
     endpoint: Endpoint,
     counts: Arc<Counts>,
     closed: watch::Receiver<bool>,
-    /// The last request failed, and the log says so.
+    /// Whether the last request failed, and the log says so.
     is_away: bool,
 }
 

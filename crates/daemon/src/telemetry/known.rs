@@ -23,7 +23,7 @@ pub(super) fn key(trace: TraceId, fragment: Option<FragmentRange>) -> Key {
 pub(super) struct Held {
     /// When its first octets and its last ones were here.
     pub(super) arrived: Option<(Instant, Instant)>,
-    /// It waits since then, for this.
+    /// The time since which the bundle waits, and the reason.
     pub(super) waits: Option<(Instant, Option<Waiting>)>,
     /// An application has it in hand since then.
     pub(super) handed_over: Option<Instant>,

@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 
 use super::span::{attribute, scope};
 
-/// The ending of a counter's samples (OpenMetrics 1.0, "Counter"), which OTLP's names do not have: whoever makes Prometheus's metrics of OTLP's appends it.
+/// The ending of a counter's samples (OpenMetrics 1.0, "Counter"), which OTLP's names do not have: a collector that makes Prometheus's metrics of OTLP's appends it.
 const TOTAL: &str = "_total";
 
 /// The request that tells a collector of the metrics in `text`, in OpenMetrics 1.0. They count since the first of `times` and are of the second,

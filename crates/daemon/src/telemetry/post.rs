@@ -1,4 +1,4 @@
-//! One request of OTLP over HTTP (opentelemetry.io/docs/specs/otlp, "OTLP/HTTP") and what came of it.
+//! One request of OTLP over HTTP (opentelemetry.io/docs/specs/otlp, "OTLP/HTTP") and its outcome.
 
 use std::time::Duration;
 
@@ -24,14 +24,14 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// A request was not answered with success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It may succeed later, after this time where the collector says so.
+    /// The request may succeed later, after this time where the collector says so.
     Later(String, Option<Duration>),
     /// The same request will never succeed.
     Never(String),
 }
 
 impl Failure {
-    /// Why, for people.
+    /// The reason, for people.
     pub(super) fn why(&self) -> &str {
         match self {
             Self::Later(why, _) | Self::Never(why) => why,

@@ -34,16 +34,16 @@ pub struct Span {
     /// Likewise, never before.
     pub(super) ended_ns: u64,
     pub(super) attributes: Vec<(&'static str, Value)>,
-    /// Why it failed, where it did.
+    /// The reason of a failure.
     pub(super) fault: Option<String>,
 }
 
 /// The parent of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parent {
-    /// At this node.
+    /// A span of this node.
     Here(SpanId),
-    /// At another one.
+    /// A span of another node.
     Elsewhere(SpanId),
 }
 

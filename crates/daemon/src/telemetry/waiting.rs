@@ -14,7 +14,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Of a bundle that a node holds, as it is now: `None` where it waits for nothing.
+    /// The wait of a bundle that a node holds, as it is now: `None` where it waits for nothing.
     pub(super) fn of(node: &Node, now: Now, id: &BundleId) -> Option<Self> {
         let why = node.why_bundle(now, id)?;
         why.causes.into_iter().find_map(Self::of_cause)

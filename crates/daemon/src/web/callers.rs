@@ -27,10 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two looks for a connection that gives way.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Who keeps a place.
+/// The callers for whom places are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Whoever may ask: a token, or the permissions of a socket, tell.
+    /// Callers who may ask: a token, or the permissions of a socket, tell.
     WhoMayAsk,
     /// Nobody: everybody may ask, so that nothing tells a crowd from readers. Of those from where most come the oldest gives way.
     Nobody,
@@ -58,7 +58,7 @@ struct Present {
 struct Connection {
     cut: Rc<Notify>,
     since: std::time::Instant,
-    /// It asks, or asked for something that it may ask for.
+    /// Whether the connection asks, or asked, for something that it may ask for.
     allowed: bool,
 }
 
@@ -66,7 +66,7 @@ struct Connection {
 pub struct Caller {
     callers: Callers,
     number: StreamId,
-    /// It is to give way.
+    /// Tells the connection to give way.
     pub cut: Rc<Notify>,
     _place: OwnedSemaphorePermit,
 }
@@ -184,7 +184,7 @@ impl Caller {
         let _ = over.wait_for(|over| *over).await;
     }
 
-    /// It has asked, or the answer tells whether it may.
+    /// The caller has asked, or the answer tells whether it may.
     pub fn may_ask(&self, allowed: bool) {
         let mut present = self.callers.present.borrow_mut();
         if let Some(connection) = present.connections.get_mut(&self.number) {
@@ -241,7 +241,7 @@ mod tests {
             let goes = async |caller: Option<Caller>| caller.unwrap().over().await;
             let never = Duration::from_secs(3600);
             tokio::join!(callers.finish(never), goes(one), goes(other));
-            // Who comes now is told at once.
+            // A caller that comes now is told at once.
             let late = callers.admit(HERE).await;
             goes(late).await;
         });

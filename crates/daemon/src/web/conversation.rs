@@ -30,7 +30,7 @@ const SHORTAGE_WAIT: Duration = Duration::from_millis(200);
 /// The rules for connections.
 #[derive(Clone)]
 pub struct Terms {
-    /// Their places.
+    /// The places of connections.
     pub callers: Callers,
     /// The time for which a peer may take nothing of an answer.
     pub read_timeout: Duration,

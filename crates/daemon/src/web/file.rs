@@ -10,7 +10,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 /// The same, and a style that a document has in itself.
 const POLICY_OF_DOCUMENTS: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A page.
@@ -23,7 +23,7 @@ pub enum Kind {
     Script,
 }
 
-/// A file, which is never kept by whoever fetched it without asking again.
+/// A file, which a browser never keeps without asking again.
 #[derive(Clone, Debug)]
 pub struct File {
     kind: Kind,
@@ -40,7 +40,7 @@ impl File {
         }
     }
 
-    /// One with this content.
+    /// A file with this content.
     pub fn new(kind: Kind, content: impl Into<Bytes>) -> Self {
         let content = content.into();
         Self { kind, content }

@@ -1,7 +1,7 @@
 //! Names under which this machine is asked.
 //!
-//! Whoever owns a name can have it lead to this machine, also to its loopback, and a browser then takes what is here for a part of the
-//! page that asked (DNS rebinding). So a request for a page that asks for no token must name the machine by an address, or by a name that nobody else owns.
+//! The owner of a name can have it lead to this machine, also to its loopback, and a browser then takes what is here for a part of the page that asked (DNS
+//! rebinding). So a request for a page that asks for no token must name the machine by an address, or by a name that nobody else owns.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Those of the machine on which this runs.
+    /// The names of the machine on which this program runs.
     #[must_use]
     pub fn own() -> Self {
         let machine = uname();

@@ -31,7 +31,7 @@ fn own() -> Vec<IpAddr> {
     entries.filter_map(|it| it.address.and_then(ip)).collect()
 }
 
-/// Those of a machine's addresses that lead to a listener at all of them.
+/// The addresses of a machine that lead to a listener at all of them.
 fn among(listener: SocketAddr, own: Vec<IpAddr>) -> Vec<SocketAddr> {
     let loopback = match listener.ip() {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -30,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<Plan, Wrong> {
 enum Kind {
     /// The plan's beginning.
     Start,
-    /// 1970, since they are dates, or count from one.
+    /// From 1970, since times are dates, or counted from one.
     Dates,
 }
 
@@ -38,7 +38,7 @@ enum Kind {
 struct Reader {
     plan: Plan,
     kind: Option<Kind>,
-    /// What `+` counts from, Unix time.
+    /// The time that `+` counts from, Unix time.
     reference: Option<Duration>,
 }
 

@@ -1,6 +1,6 @@
 //! Tables of contacts, as those of iMotes at CRAWDAD: lines of `NODE NODE START END …`, between spaces, tabs or commas.
 //!
-//! Times are seconds. Where all are Unix times, as in tables of dates, they count from the first beginning. A contact that was seen
+//! Times are seconds. If all are Unix times, as in tables of dates, they count from the first beginning. A contact that was seen
 //! once has its beginning as its end, and lasts a second. Further columns (how often two met, the time between) are left.
 
 use std::time::Duration;

@@ -51,7 +51,7 @@ struct Arriving {
 }
 
 impl Ledger {
-    /// One more event.
+    /// Notes an event.
     pub(crate) fn note(&mut self, event: &DatagramEvent) {
         match event {
             DatagramEvent::Piece {

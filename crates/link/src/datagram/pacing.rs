@@ -20,7 +20,7 @@ const NANOS_PER_S: u128 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Bucket {
     octets_per_s: u64,
-    /// In billionths of octets, as `tokens`.
+    /// The bucket's size in billionths of octets, as `tokens`.
     capacity: u128,
     tokens: u128,
     /// When `tokens` was right.

@@ -1,4 +1,4 @@
-//! [`Beacon`]: a node's word about itself and the services by which it can be reached.
+//! [`Beacon`]: a node's announcement of itself and of the services by which it can be reached.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -36,7 +36,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 5] = [
         Self::Ipnd4,
         Self::Ipnd2,
@@ -54,7 +54,7 @@ impl Format {
         Self::Cbor.name(),
     ];
 
-    /// Its name in files.
+    /// The format's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ pub enum ServiceProtocol {
 }
 
 impl ServiceProtocol {
-    /// Its name, for people.
+    /// The protocol's name, for people.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -131,7 +131,7 @@ pub struct Service {
 /// A beacon: one datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beacon {
-    /// The node that sends it.
+    /// The node that sends the beacon.
     pub node: NodeId,
     /// The time until the next, in whole seconds but in DTN2's form, where it is in tenths; zero where none will follow, `None` where it is not said.
     pub period: Option<Duration>,

@@ -12,7 +12,7 @@ pub enum BeaconRefusal {
     /// Longer than any beacon.
     #[error("the datagram has more than {MAX_BEACON_OCTETS} octets")]
     TooLong,
-    /// It ends before its fields do.
+    /// The beacon ends before its fields do.
     #[error("the octets end before the beacon does")]
     Truncated,
     /// A number that does not fit.

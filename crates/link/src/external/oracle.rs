@@ -1,5 +1,5 @@
-//! Sessions at the mercy of arbitrary octets: what fuzzing calls, and the replay of its corpus. What a session makes of a stream is
-//! compared with what its messages say one by one.
+//! Sessions at the mercy of arbitrary octets: what fuzzing calls, and the replay of its corpus. The session's reading of a stream
+//! is compared with its messages one by one.
 //!
 //! Everything here panics when a session breaks its word; it is no part of the interface.
 
@@ -84,7 +84,7 @@ struct Run {
     kept: BTreeSet<u64>,
     /// The bundle that is coming in, its length, and the octets that came.
     arriving: Option<(TransferId, u64, u64)>,
-    /// The last one that the node refused: what was on its way to the node of it still comes.
+    /// The last one that the node refused: its octets on their way to the node still come.
     refused: Option<TransferId>,
     whole: usize,
     is_down: bool,

@@ -72,7 +72,7 @@ struct Incoming {
     transfer: u64,
     octets: u64,
     received: u64,
-    /// The node does not want it.
+    /// Whether the node does not want the bundle.
     is_refused: bool,
 }
 
@@ -92,13 +92,13 @@ pub struct Session {
     answers: BytesMut,
     events: Events,
     heads: SmallBuffer,
-    /// When something moved last.
+    /// The time at which something last moved.
     moved: Instant,
 }
 
 impl Session {
-    /// The session with a neighbour to which a program leads that takes bundles of so many octets at most; 0 for any. What it has said
-    /// behind its greeting is in `reader`, and `welcome` is what it is told first.
+    /// The session with a neighbour to which a program leads that takes bundles of so many octets at most; 0 for any. Octets that the
+    /// program sent behind its greeting are in `reader`, and `welcome` is the first message to it.
     #[must_use]
     pub fn new(
         (peer, mtu): (NodeId, u64),

@@ -221,7 +221,7 @@ fn a_bundle_that_comes_is_acknowledged_once_it_is_durable() {
         },
     );
     assert_eq!(written(&mut session, 1_000), b"\0\0\0\x04\x82\x18\x22\x03");
-    // One that is too large is refused, and what comes of it is dropped.
+    // One that is too large is refused, and its octets are dropped.
     say(
         &mut session,
         &Said::Begin {

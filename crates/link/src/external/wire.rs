@@ -58,7 +58,7 @@ pub enum Said {
     Failed {
         /// Its number, chosen by the node.
         transfer: u64,
-        /// Why (RFC 9174 table 6).
+        /// The reason (RFC 9174 table 6).
         reason: u8,
     },
     /// The bundle that has begun comes no further.
@@ -147,7 +147,7 @@ pub(super) enum Told<'a> {
     Data { octets: u64 },
     /// The program's bundle is durable here.
     Acknowledged { transfer: u64 },
-    /// It is not taken.
+    /// The transfer is refused.
     Refused { transfer: u64, reason: u8 },
     /// The node's bundle that has begun comes no further.
     Abort { transfer: u64 },

@@ -12,7 +12,7 @@ use super::timer::{Again, Awaited, Change};
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     waiting: BTreeMap<u64, Checkpoint>,
-    /// Of those, the ones to be sent again.
+    /// The checkpoints to be sent again.
     again: VecDeque<u64>,
     first_serial: u64,
     next_serial: u64,
@@ -23,7 +23,7 @@ pub(super) struct Checkpoints {
 #[derive(Debug)]
 struct Checkpoint {
     head: DataHead,
-    /// Retransmission cycles (RFC 5326 6.22) up to it.
+    /// Retransmission cycles (RFC 5326 6.22) up to this checkpoint.
     cycle: u32,
     awaited: Awaited,
 }
@@ -66,7 +66,7 @@ impl Checkpoints {
         self.waiting.is_empty()
     }
 
-    /// One is to be sent again.
+    /// Whether a checkpoint is to be sent again.
     pub(super) fn has_repeats(&self) -> bool {
         !self.again.is_empty()
     }
@@ -99,7 +99,7 @@ impl Checkpoints {
         Some(self.waiting.get(serial)?.head)
     }
 
-    /// It was given to the driver.
+    /// The checkpoint was given to the driver.
     pub(super) fn given_again(&mut self) {
         let serial = self.again.pop_front();
         if let Some(awaited) = serial.and_then(|serial| self.awaited(serial)) {

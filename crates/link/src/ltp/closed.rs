@@ -35,11 +35,11 @@ pub(super) struct Over {
 /// A data segment's relation to the sessions that are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lateness {
-    /// It is of none of them.
+    /// The segment is of no such session.
     No,
-    /// It is late.
+    /// The segment is late.
     Late,
-    /// It is of another block: the number was used again.
+    /// The segment is of another block: the number was used again.
     Reused,
 }
 

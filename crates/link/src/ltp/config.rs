@@ -26,7 +26,7 @@ pub const MAX_BLOCK_OCTETS: u64 = 1 << 40;
 /// The part of a block that is sent again until it is there (RFC 5326 2: red part).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Red {
-    /// All of it.
+    /// The whole block.
     #[default]
     All,
     /// Nothing of it: the block is green.
@@ -105,7 +105,7 @@ pub struct Config {
     /// they were lost again. Copies are up to one part in so many of the red part, or take next to nothing of a round trip, and take less
     /// than a quarter of one at `rate`; there are none when 0. The checkpoints and reports of a session that lost something are sent twice. Default 16.
     pub doubling: u64,
-    /// The extensions for several hops are read; else they are skipped, as others are (the default).
+    /// Whether the extensions for several hops are read; else they are skipped, as others are (the default).
     pub end_to_end: bool,
     /// Segments are authenticated (RFC 5327 2.1); not when `None` (the default).
     pub authentication: Option<Authentication>,
@@ -162,7 +162,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The same with every value inside its bounds.
+    /// The same configuration with every value inside its bounds.
     pub(super) fn bounded(mut self) -> Self {
         self.transfer_mru = self.transfer_mru.min(MAX_BLOCK_OCTETS);
         self.sessions = self.sessions.max(1);

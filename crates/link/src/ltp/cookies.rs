@@ -36,7 +36,7 @@ struct Cookie {
     value: Vec<u8>,
     /// Octets from its start that are enough until `strict`: those before it was extended.
     enough: usize,
-    /// From when on segments must have all of it; `None` until it has left.
+    /// The time from which on segments must have all of it; `None` until it has left.
     strict: Option<Instant>,
 }
 
@@ -70,8 +70,8 @@ struct Pair {
 }
 
 impl Pair {
-    /// Whether segments of so many octets have room for new values, since those from here repeat them. What is in them already
-    /// counts as it is, whatever segments have become.
+    /// Whether segments of so many octets have room for new values, since those from here repeat them. Values in the segments
+    /// already count as they are, whatever the size of segments has become.
     fn has_room(&self, values: &[Bytes], size: u64) -> bool {
         let octets = |parts: u64| usize::try_from(parts).unwrap_or(usize::MAX);
         let most = octets(MAX_COOKIE_OCTETS.min(size / SEGMENT_PART));

@@ -44,7 +44,7 @@ pub struct Service {
 pub struct EndToEnd {
     /// The maker of the block.
     pub source: Service,
-    /// Whom it is for.
+    /// The destination of the transfer.
     pub destination: Service,
     /// The number of the transfer: the source gives each only once.
     pub transfer: u64,
@@ -54,11 +54,11 @@ pub struct EndToEnd {
     pub life_s: u64,
     /// Hops that the block may still make, with this one.
     pub hops: u8,
-    /// The destination is to tell the source that the block is there.
+    /// Whether the destination is to tell the source that the block is there.
     pub wants_report: bool,
-    /// The block is such a report.
+    /// Whether the block is such a report.
     pub is_report: bool,
-    /// A queue on the way was more than half full.
+    /// Whether a queue on the way was more than half full.
     pub is_congested: bool,
 }
 
@@ -179,7 +179,7 @@ pub struct EndReport {
 /// The outcome of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// The destination has all of it.
+    /// The destination has the whole block.
     Complete,
     /// Green octets were lost.
     Partial,

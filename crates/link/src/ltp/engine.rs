@@ -49,7 +49,7 @@ pub struct Engine {
     filled: Option<Instant>,
     /// Datagrams given out.
     pub(super) given: u64,
-    /// Of those, the ones that have left.
+    /// Datagrams given out that have left.
     left: u64,
     /// Link state cues (RFC 5326 5) of segments that are waited for: datagrams given that have not left.
     pub(super) cues: VecDeque<(u64, Cue)>,
@@ -59,9 +59,9 @@ pub struct Engine {
 /// The knowledge of an engine of a session number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Known {
-    /// It gave no session that number.
+    /// The engine gave no session that number.
     Never,
-    /// It may have: that session would be over.
+    /// The engine may have given it: that session would be over.
     Perhaps,
     /// A session of that number is open.
     Open,
@@ -127,7 +127,7 @@ impl Engine {
         }
     }
 
-    /// Set the octets behind gaps for which there is room now ([`Config::reassembly_octets`]). Those that are there stay.
+    /// Set the octets behind gaps for which there is room now ([`Config::reassembly_octets`]). Octets that are there stay.
     pub const fn set_room(&mut self, octets: u64) {
         self.local.config.reassembly_octets = octets;
     }

@@ -59,7 +59,7 @@ impl Engine {
         self.settle();
     }
 
-    /// The ends of a block that was passed on without them. Those that are told stay.
+    /// The ends of a block that was passed on without them. Ends that are told stay.
     pub fn end_onward(&mut self, now: Now, transfer: TransferId, ends: Ends) {
         self.outgoing
             .end_onward(now.monotonic, &self.local, transfer, ends);

@@ -20,7 +20,7 @@ pub(super) enum Operation {
     Cancel(Party, u64),
 }
 
-/// The queue of them.
+/// The queue of operations.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     queue: VecDeque<Operation>,

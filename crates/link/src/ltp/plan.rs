@@ -18,7 +18,7 @@ pub(super) struct Plan {
 /// The reason for which it is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cause {
-    /// It was not sent before.
+    /// The octets were not sent before.
     First,
     /// A report said that it is missing, so many retransmission cycles after it was sent first.
     Report { cycle: u32 },

@@ -29,9 +29,9 @@ pub(super) struct Reception {
     pub(super) received: Spans,
     /// Octets from the start that are durable.
     pub(super) durable: u64,
-    /// All octets have come.
+    /// Whether all octets have come.
     pub(super) is_complete: bool,
-    /// The node has the bundle already: nothing more of it is told.
+    /// Whether the node has the bundle already: nothing more of it is told.
     pub(super) is_unwanted: bool,
 }
 

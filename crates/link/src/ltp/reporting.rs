@@ -64,11 +64,11 @@ pub(super) struct Reporting {
     gaps_told: u32,
     /// The upper bound of the last primary report. RFC 5326 6.11: the first must begin at zero.
     primary_upper: u64,
-    /// A report told of a gap: the path loses segments.
+    /// Whether a report told of a gap: the path loses segments.
     has_lost: bool,
     /// When a gap is to be reported unasked.
     gap_at: Option<Instant>,
-    /// From when on the next may be.
+    /// The time from which on the next report may be made.
     next_gap: Instant,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Round {
 pub(super) struct Missing {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Nothing of the round is behind them: they end in a checkpoint.
+    /// Whether nothing of the round is behind them: they end in a checkpoint.
     pub(super) is_last: bool,
     pub(super) report: u64,
     pub(super) cycle: u32,

@@ -53,9 +53,9 @@ impl DataKind {
 /// The serial numbers in a checkpoint (RFC 5326 3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Serials {
-    /// Of the checkpoint, never zero.
+    /// The serial number of the checkpoint, never zero.
     pub(super) checkpoint: u64,
-    /// Of the report that it answers, or zero.
+    /// The serial number of the report that it answers, or zero.
     pub(super) report: u64,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct DataHead {
     pub(super) service: u64,
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// Of checkpoints, and only of these.
+    /// The serial numbers of checkpoints, and only of these.
     pub(super) serials: Option<Serials>,
 }
 

@@ -30,9 +30,9 @@ pub(super) struct SessionIn {
 pub(super) enum Expiry {
     /// Not yet.
     No,
-    /// It is cancelled.
+    /// The session is cancelled.
     Cancel(Reason),
-    /// It is over, without a word.
+    /// The session is over, without a message.
     Over,
 }
 

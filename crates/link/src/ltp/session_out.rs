@@ -65,23 +65,23 @@ pub(super) struct SessionOut {
     copied: u64,
     /// Octets that were lost when they were sent for the first time.
     lost: u64,
-    /// The last datagram with octets of it.
+    /// The last datagram with octets of the block.
     pub(super) last_given: u64,
     pub(super) cancellation: Option<(Reason, Awaited)>,
     /// When the peer last said something.
     pub(super) heard: Instant,
-    /// It waits in the queue of sessions that send for the first time.
+    /// Whether the session waits in the queue of sessions that send for the first time.
     pub(super) is_ready: bool,
-    /// It waits in the queue of sessions that send again.
+    /// Whether the session waits in the queue of sessions that send again.
     pub(super) is_repeating: bool,
 }
 
 /// The reason for which a report changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unwanted {
-    /// It breaks a rule: it is not acknowledged either.
+    /// The report breaks a rule: it is not acknowledged either.
     Fault(Fault),
-    /// It came before.
+    /// The report came before.
     Redundant,
     /// The receiver has lost the session, and with it the octets that it claimed.
     Reneged,

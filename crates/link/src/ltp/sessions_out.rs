@@ -146,7 +146,7 @@ impl SessionsOut {
         number
     }
 
-    /// The next octets of a transfer. Those of a transfer that is over are dropped.
+    /// The next octets of a transfer. If the transfer is over, they are dropped.
     pub(super) fn supply(&mut self, local: &Local, transfer: TransferId, octets: Piece) {
         let Some(number) = self.by_transfer.get(&transfer).copied() else {
             return;
@@ -185,7 +185,7 @@ impl SessionsOut {
         }
     }
 
-    /// Segments have another size: what is ready is looked at again.
+    /// Segments have another size: ready sessions are looked at again.
     pub(super) fn resize(&mut self, local: &Local) {
         for number in self.by_transfer.values().copied().collect::<Vec<_>>() {
             self.enqueue(local, number);

@@ -12,7 +12,7 @@ pub(super) struct Distance {
     pub(super) light_time: Duration,
     /// Additional anticipated latency (RFC 5326 6.5).
     pub(super) margin: Duration,
-    /// Since when nothing can come from the peer.
+    /// The time since which nothing can come from the peer.
     pub(super) deaf_since: Option<Instant>,
 }
 
@@ -95,16 +95,16 @@ pub(super) struct Awaited {
 /// The outcome of a wish to send a segment again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
-    /// It is to be queued.
+    /// The segment is to be queued.
     Queue,
-    /// It is on its way out already.
+    /// The segment is on its way out already.
     OnItsWay,
-    /// It was sent too often.
+    /// The segment was sent too often.
     Exceeded,
 }
 
 impl Awaited {
-    /// It is queued for the first time.
+    /// A segment that is queued for the first time.
     pub(super) const fn new() -> Self {
         Self {
             times: 1,
@@ -132,12 +132,12 @@ impl Awaited {
         self.is_queued = true;
     }
 
-    /// It was given to the driver.
+    /// The segment was given to the driver.
     pub(super) const fn given(&mut self) {
         self.is_queued = false;
     }
 
-    /// It left.
+    /// A segment left.
     pub(super) fn has_left(&mut self, now: Instant, distance: &Distance, backlog: Duration) {
         self.left = Some(now);
         if !self.is_queued {
@@ -145,7 +145,7 @@ impl Awaited {
         }
     }
 
-    /// It is queued, has not left, or left less than `time` ago.
+    /// Whether the segment is queued, has not left, or left less than `time` ago.
     pub(super) fn is_young(&self, now: Instant, time: Duration) -> bool {
         self.is_queued || self.left.is_none_or(|left| now.since(left) < time)
     }
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// RFC 5326 6.2: out and back, and the margin; what left before is on the path first.
+    /// RFC 5326 6.2: out and back, and the margin; segments that left before are on the path first.
     #[test]
     fn a_countdown_lasts_a_round_trip_and_the_margin() {
         let backlog = Duration::from_secs(3);

@@ -291,11 +291,11 @@ impl Envelope {
 /// The extensions of a segment: those of RFC 5327, and those for several hops.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around<'a> {
-    /// Those of all sessions.
+    /// The fields that segments of all sessions share.
     pub(super) envelope: &'a Envelope,
     /// The values of its cookies, behind the other header extensions.
     pub(super) cookies: [Option<&'a [u8]>; 2],
-    /// Those for several hops, in front of the cookies; empty in most.
+    /// The extensions for several hops, in front of the cookies; empty in most.
     pub(super) end_to_end: &'a [u8],
 }
 
@@ -310,7 +310,7 @@ impl<'a> From<&'a Envelope> for Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    /// The same, with the extensions for several hops.
+    /// The same extensions, with those for several hops.
     pub(super) const fn with_end_to_end(mut self, extensions: &'a [u8]) -> Self {
         self.end_to_end = extensions;
         self

@@ -5,8 +5,8 @@
 //! `receiver`. [`Framing`] says how bundles lie in the stream; `wire` writes and reads that. `timer` is what a session waits for.
 //!
 //! The layer has neither contact header nor acknowledgment, so the sender's configuration names its peer, and
-//! [`LinkEvent::Sent`](crate::LinkEvent::Sent) is the last word on a bundle: it comes with the call of `poll_octets` that follows the one
-//! which gave the bundle's last octet, since a driver asks again once all that it was given is written.
+//! [`LinkEvent::Sent`](crate::LinkEvent::Sent) is the last word on a bundle. It comes with the call of `poll_octets` behind the one
+//! that gave the bundle's last octet: a driver calls again once all octets before are written.
 //!
 //! This room never knows a socket, a bundle's content or a clock. It has no TLS.
 //!

@@ -1,5 +1,5 @@
-//! Sessions at the mercy of arbitrary octets: what fuzzing calls, and the replay of its corpus. What a receiver makes of a stream is
-//! compared with what another hand reads of the whole stream at once, and what a sender writes likewise.
+//! Sessions at the mercy of arbitrary octets: what fuzzing calls, and the replay of its corpus. The receiver's reading of a stream
+//! is compared with another hand's reading of the whole stream at once, and the sender's writing likewise.
 //!
 //! Everything here panics when a session breaks its word; it is no part of the interface.
 
@@ -44,9 +44,9 @@ pub(super) struct Reading {
     pub(super) bundles: Vec<Vec<u8>>,
     /// Octets of the one that is not, where one has begun.
     pub(super) rest: Option<Vec<u8>>,
-    /// The stream breaks a rule.
+    /// Whether the stream breaks a rule.
     pub(super) is_broken: bool,
-    /// It ends within the head of a bundle.
+    /// Whether the stream ends within the head of a bundle.
     is_cut: bool,
 }
 

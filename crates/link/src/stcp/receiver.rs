@@ -22,9 +22,9 @@ struct Current {
     transfer: TransferId,
     /// Octets of the whole.
     length: u64,
-    /// The node has been told of it.
+    /// Whether the node has been told of the bundle.
     is_begun: bool,
-    /// The node does not want it: the octets that still come are skipped.
+    /// Whether the node does not want it: the octets that still come are skipped.
     is_refused: bool,
 }
 

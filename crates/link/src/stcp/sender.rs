@@ -19,7 +19,7 @@ pub(super) struct Sender {
     queue: Outgoing<()>,
     /// Bundles whose last octet was given out by the last call, in order: no more than there were octets.
     given: Vec<u64>,
-    /// A bundle has begun to leave and has more octets, so that nothing else may.
+    /// Whether a bundle has begun to leave and has more octets, so that nothing else may.
     is_inside: bool,
     /// Room for heads under construction.
     heads: SmallBuffer,

@@ -39,7 +39,7 @@ pub enum State {
     Open,
     /// The bundle under way is the last.
     Ending(TerminateReason),
-    /// It is over.
+    /// The session is over.
     Closed,
 }
 

@@ -11,11 +11,11 @@ pub(super) struct Timers {
     sent: Instant,
     /// Octets of a bundle came or went last.
     moved: Instant,
-    /// A keep-alive waits for its turn.
+    /// Whether a keep-alive waits for its turn.
     keepalive_due: bool,
 }
 
-/// Which deadline has passed.
+/// A deadline that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
     /// This side has been silent for the keep-alive interval.
@@ -63,7 +63,7 @@ impl Timers {
         self.keepalive_due = true;
     }
 
-    /// The next deadline and what it is for.
+    /// The next deadline and its purpose.
     pub(super) fn next(&self, waits: Waits) -> Option<(Instant, Expiry)> {
         let keepalive = waits.keepalive.filter(|_| !self.keepalive_due);
         [

@@ -24,8 +24,8 @@ pub enum TlsPolicy {
     Never,
 }
 
-/// Which of the peer's identities its certificate must prove once TLS protects a session
-/// (RFC 9174 4.4.4).
+/// The identity that the peer's certificate must prove once TLS protects a session (RFC 9174
+/// 4.4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdentityPolicy {
     /// The node ID; network-level identities are not looked at (recommended by RFC 9174 4.4.5).

@@ -1,4 +1,4 @@
-//! Which octets of a connection are data of transfers: for whoever looks at a session from outside.
+//! Octets of a connection that are data of transfers, for observers of a session from outside.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use super::{v3, v4};
 #[derive(Debug, Default)]
 pub struct DataReader {
     stage: Stage,
-    /// The data that come next begin a transfer.
+    /// Whether the data that come next begin a transfer.
     begins: bool,
 }
 
@@ -38,7 +38,7 @@ pub enum Part {
     Data {
         /// The octets.
         octets: Bytes,
-        /// These are the first.
+        /// Whether these octets are the first of the transfer.
         begins: bool,
     },
     /// So many octets that no session reads.
@@ -71,12 +71,12 @@ pub(super) trait Framing: Default {
 #[derive(Debug, Default)]
 struct Heads<F> {
     framing: F,
-    /// The contact header is over.
+    /// Whether the contact header is over.
     is_greeted: bool,
 }
 
 impl<F: Framing> Heads<F> {
-    /// Of a connection that begins with these octets, less than a contact header.
+    /// The heads of a connection that begins with these octets, less than a contact header.
     fn new(held: &mut Bytes) -> Self {
         let mut heads = Self::default();
         // A fault in them shows again with the next octets.

@@ -32,7 +32,7 @@ impl Events {
         self.taken
     }
 
-    /// What `taken` will be once the node has taken all events there are.
+    /// The value of `taken` once the node has taken all events there are.
     pub(crate) fn pushed(&self) -> u64 {
         self.taken
             .saturating_add(u64::try_from(self.waiting.len()).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! Heads of messages out of a stream in any chunking: what is incomplete is kept, all else is read where it lies.
+//! Heads of messages out of a stream in any chunking: incomplete ones are kept, all others are read where they lie.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! Transfers to the peer: what every version of the protocol keeps of them.
+//! Transfers to the peer: the state that every version of the protocol keeps of them.
 
 use dhow_bundle::Instant;
 use dhow_bundle::mutant::{Mutant, planted};
@@ -77,7 +77,7 @@ pub(crate) enum Cancelled {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     Transmitted,
-    /// It has left, and nobody will say that it came.
+    /// The transfer has left, and nobody will say that it came.
     Sent,
     /// The peer keeps it, and will say later whether it came.
     Kept,
@@ -273,7 +273,7 @@ impl<T> Outgoing<T> {
         self.fail_each(None, events, |_| true);
     }
 
-    /// These transfers have failed.
+    /// Fails these transfers.
     pub(crate) fn fail_each(
         &mut self,
         reason: Option<RefuseReason>,

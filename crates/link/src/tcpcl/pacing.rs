@@ -29,7 +29,7 @@ pub(super) struct SegmentLength {
 }
 
 impl SegmentLength {
-    /// At most so many octets.
+    /// A length of at most so many octets.
     pub(super) const fn new(most: u64) -> Self {
         let octets = if most < START_OCTETS {
             most

@@ -21,7 +21,7 @@ impl Supplies {
         }
     }
 
-    /// One more transfer is to be sent.
+    /// Adds a transfer to be sent.
     pub(super) fn push(&mut self, supply: Supply) {
         self.waiting.push_back(supply);
     }
@@ -85,7 +85,7 @@ impl Supply {
         self.total
     }
 
-    /// Nothing of what is left goes out; so many zeros do, to end the segment begun.
+    /// None of the octets left goes out; so many zeros do, to end the segment begun.
     pub(super) fn blank(&mut self, mut length: u64) {
         self.clear();
         while length > 0 {
@@ -96,7 +96,7 @@ impl Supply {
         }
     }
 
-    /// Forget what is left.
+    /// Forget the octets left.
     pub(super) fn clear(&mut self) {
         self.first = None;
         self.second = None;

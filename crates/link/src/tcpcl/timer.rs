@@ -22,26 +22,26 @@ pub(super) struct Timers {
     arrived: Instant,
     /// The negotiated interval; `None` before negotiation and when keepalives are disabled.
     keepalive: Option<Duration>,
-    /// A KEEPALIVE waits for its turn.
+    /// Whether a KEEPALIVE waits for its turn.
     keepalive_due: bool,
 }
 
 /// The phase of a session, as far as its clocks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It is being set up.
+    /// The session is being set up.
     SettingUp,
-    /// It is established, and no transfer is under way.
+    /// The session is established, and no transfer is under way.
     Idle,
     /// Transfers are under way.
     Live,
-    /// It is ending.
+    /// The session is ending.
     Ending,
-    /// It is over.
+    /// The session is over.
     Over,
 }
 
-/// Which deadline has passed.
+/// A deadline that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
     /// The session was not set up in time.
@@ -107,7 +107,7 @@ impl Timers {
         self.keepalive_due = true;
     }
 
-    /// The next deadline and what it is for; `transfer_timeout` of a transfer that has begun to come, if one has.
+    /// The next deadline and its purpose; `transfer_timeout` of a transfer that has begun to come, if one has.
     pub(super) fn next(
         &self,
         stage: Stage,

@@ -104,7 +104,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The same with every value inside its bounds.
+    /// The same configuration with every value inside its bounds.
     pub(super) fn bounded(mut self) -> Self {
         self.mtu = self.mtu.clamp(LEAST_MTU, MAX_MTU);
         self.transfer_mru = self.transfer_mru.min(MAX_TRANSFER_OCTETS);

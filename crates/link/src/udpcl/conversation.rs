@@ -35,7 +35,7 @@ pub struct Conversation {
     pub(super) config: Config,
     phase: Phase,
     path: Path,
-    /// Since when nothing can come from the peer.
+    /// The time since which nothing can come from the peer.
     deaf_since: Option<Instant>,
     pub(super) incoming: TransfersIn,
     outgoing: TransfersOut,
@@ -46,7 +46,7 @@ pub struct Conversation {
     filled: Option<Instant>,
     /// Datagrams given out.
     given: u64,
-    /// Of those, the ones that have left.
+    /// Datagrams given out that have left.
     left: u64,
     keepalive: Timer,
     announcement: Timer,

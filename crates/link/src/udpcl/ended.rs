@@ -12,7 +12,7 @@ pub(super) const MAX_ENDED: usize = 4_096;
 /// 3.6.2). The oldest is forgotten for the newest.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
-    /// In the order in which they ended, with the instant until which they are known.
+    /// Transfers in the order in which they ended, with the instant until which they are known.
     order: VecDeque<(Instant, u64)>,
     known: BTreeSet<u64>,
 }

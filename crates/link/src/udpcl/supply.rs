@@ -10,7 +10,7 @@ use crate::datagram::Batch;
 #[derive(Debug, Default)]
 pub(super) struct Supply {
     pieces: VecDeque<Piece>,
-    /// Octets in them.
+    /// Octets in the pieces.
     octets: u64,
 }
 

@@ -31,9 +31,9 @@ pub(super) struct TransfersIn {
     transfer_mru: u64,
     timeout: Duration,
     most_octets: u64,
-    /// By the peer's numbers.
+    /// Incomplete transfers by the peer's numbers.
     incomplete: BTreeMap<u64, Incomplete>,
-    /// Octets that came of those.
+    /// Octets that came of those transfers.
     octets: u64,
     ended: Ended,
     /// Our number of the next transfer.
@@ -101,7 +101,7 @@ impl TransfersIn {
         faults: &mut Faults,
         events: &mut VecDeque<DatagramEvent>,
     ) {
-        // Draft 3.6.2: what comes again of a transfer that is over is dropped.
+        // Draft 3.6.2: segments that come again of a transfer that is over are dropped.
         if self.ended.contains(segment.transfer) {
             return;
         }
@@ -216,7 +216,7 @@ impl TransfersIn {
         }
     }
 
-    /// The node does not want a transfer: what still comes of it is dropped.
+    /// The node does not want a transfer: segments that still come are dropped.
     pub(super) fn refuse(&mut self, now: Instant, transfer: TransferId) {
         let mut all = self.incomplete.iter();
         let found = all.find(|(_, incomplete)| incomplete.transfer == transfer);

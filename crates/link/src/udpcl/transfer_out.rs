@@ -110,7 +110,7 @@ impl TransfersOut {
         if mtu == core::mem::replace(&mut self.mtu, mtu) {
             return;
         }
-        // The next datagrams have other lengths now. Those that are ready stay before those that become it.
+        // The next datagrams have other lengths now. Transfers that are ready stay before those that become it.
         let mut again = core::mem::take(&mut self.ready);
         let waiting = self.open.iter().filter(|(_, out)| !out.is_ready);
         again.extend(waiting.map(|(transfer, _)| *transfer));
@@ -149,7 +149,7 @@ impl TransfersOut {
         self.queued_octets = self.queued_octets.saturating_add(length);
     }
 
-    /// The next octets of a transfer. Those of a transfer that is over are dropped.
+    /// The next octets of a transfer. If the transfer is over, they are dropped.
     pub(super) fn supply(&mut self, transfer: TransferId, octets: Piece) {
         let Some(out) = self.open.get_mut(&transfer) else {
             return;

@@ -1,4 +1,4 @@
-//! The way to a collector over TCP: connections that may break, and what the collector says.
+//! The way to a collector over TCP: connections that may break, and the collector's answers.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
@@ -51,7 +51,7 @@ pub enum Look {
 }
 
 impl Link {
-    /// To a collector at that address, which need not be there.
+    /// The link to a collector at that address, which need not be there.
     pub fn to(address: &str) -> Self {
         Self {
             address: address.to_owned(),
@@ -156,7 +156,7 @@ impl Link {
     /// Ends the session, and waits until the collector has ended it too, which it does when it has read all.
     ///
     /// # Errors
-    /// It did not within `patience`, or cut the session: what left last may not have arrived.
+    /// It did not within `patience`, or cut the session: the last rows may not have arrived.
     pub fn finish(&mut self, patience: Duration) -> io::Result<()> {
         let LinkState::Up(stream) = &mut self.state else {
             return Ok(());

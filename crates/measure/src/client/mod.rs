@@ -128,7 +128,7 @@ pub struct Summary {
 }
 
 impl Client {
-    /// Starts to measure. A collector need not be there: what is measured before it comes waits.
+    /// Starts to measure. A collector need not be there: samples before it comes wait.
     ///
     /// # Errors
     /// Names that no collector takes, or a file that cannot be written.
@@ -234,7 +234,7 @@ impl Client {
         self.close_within(LINGER)
     }
 
-    /// The same with another patience.
+    /// Closes the client with another patience.
     pub fn close_within(mut self, linger: Duration) -> Summary {
         self.end(linger)
     }

@@ -12,7 +12,7 @@ use super::target::Target;
 use crate::omsp::Encoding;
 use crate::omsp::binary::row_start_before;
 
-/// Octets of rows that wait in memory; what comes after waits on disk.
+/// Octets of rows that wait in memory; later rows wait on disk.
 const PENDING_OCTETS_MAX: usize = 1 << 20;
 
 /// Octets beside those for what a client says of itself, its streams and the experiment: samples cannot take their place.
@@ -63,7 +63,7 @@ impl std::fmt::Debug for Transport {
 /// The priority of a row if room is scarce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worth {
-    /// One of many.
+    /// A sample, one of many.
     Sample,
     /// Others cannot be understood without it: a schema, metadata, the account.
     Word,
@@ -72,9 +72,9 @@ pub enum Worth {
 /// The result of adding a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It has left or waits to.
+    /// The row has left or waits to.
     Taken,
-    /// There was no room for it.
+    /// There was no room for the row.
     Dropped,
 }
 
@@ -347,7 +347,7 @@ impl Outlet {
         self.sent -= start;
     }
 
-    /// Why nothing is taken, where it is known.
+    /// The reason for which nothing is taken, where it is known.
     pub fn refusal(&self) -> Option<&str> {
         match &self.way {
             Transport::Tcp(link) => link.refusal(),
@@ -359,7 +359,7 @@ impl Outlet {
     /// Everything has left: ends the session, and waits until the collector has ended it too, which it does when it has read all.
     ///
     /// # Errors
-    /// It did not within `patience`, or cut the session: what left last may not have arrived.
+    /// It did not within `patience`, or cut the session: the last rows may not have arrived.
     pub fn finish(&mut self, patience: Duration) -> io::Result<()> {
         match &mut self.way {
             Transport::Tcp(link) => link.finish(patience),

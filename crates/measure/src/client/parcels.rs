@@ -1,4 +1,4 @@
-//! The way out over a network that is there now and then: what leaves are parcels, each a session of its own.
+//! The way out over a network that is there now and then: parcels leave, each a session of its own.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub struct Parcels {
     packed: Option<(Vec<u8>, usize)>,
     /// When the first row came that waits.
     since: Option<Instant>,
-    /// No more rows will come.
+    /// Whether no more rows will come.
     is_last: bool,
     retry: Retry,
     trouble: Option<String>,
@@ -48,7 +48,7 @@ impl Parcels {
         }
     }
 
-    /// No more rows will come: what there is waits for no others.
+    /// No more rows will come: waiting ones leave without others.
     pub fn hasten(&mut self) {
         self.is_last = true;
         self.retry.hasten();

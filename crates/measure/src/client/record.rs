@@ -122,7 +122,7 @@ pub struct Samples<'a> {
 }
 
 impl<'a> Samples<'a> {
-    /// Of those octets.
+    /// The samples in those octets.
     pub const fn new(octets: &'a [u8]) -> Self {
         Self { rest: octets }
     }

@@ -1,4 +1,4 @@
-//! When to try again what fails: soon at first, then less and less often.
+//! The time at which a failed task is tried again: soon at first, then less and less often.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Of what is to be tried at once.
+    /// A task that is to be tried at once.
     pub fn new() -> Self {
         Self {
             due: Instant::now(),
@@ -26,18 +26,18 @@ impl Retry {
         Instant::now() >= self.due
     }
 
-    /// It failed.
+    /// Notes a failed attempt.
     pub fn failed(&mut self) {
         self.due = Instant::now() + self.wait;
         self.wait = (self.wait * 2).min(WAIT_MAX);
     }
 
-    /// It did not fail: the next failure is a first one.
+    /// The task did not fail: the next failure is a first one.
     pub const fn succeeded(&mut self) {
         self.wait = WAIT_MIN;
     }
 
-    /// It waits no longer.
+    /// Ends the wait.
     pub fn hasten(&mut self) {
         self.due = Instant::now();
     }

@@ -19,7 +19,7 @@ pub struct Waiting<C> {
     pub samples: Vec<u8>,
     /// Orders to the thread beside the samples; those of one look are obeyed before its samples are written.
     pub orders: Vec<C>,
-    /// No more will come.
+    /// Whether no more will come.
     pub closed: bool,
 }
 

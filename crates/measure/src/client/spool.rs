@@ -144,7 +144,7 @@ impl Spool {
         Ok(index)
     }
 
-    /// Has the disk lose what is on it.
+    /// Has the disk lose the file's octets.
     #[cfg(test)]
     pub fn lose(&self) {
         if let Some(file) = &self.file {

@@ -6,7 +6,7 @@ use super::numbers::{Beginning, Change, Difference, Numbers, RunName, Width};
 use super::spans::Spans;
 use crate::omsp::{Reason, Tally};
 
-/// Streams of which an account is kept; what comes after is counted together.
+/// Streams of which an account is kept; later ones are counted together.
 const STREAMS_MAX: usize = 10_000;
 
 /// The name that stands for streams that cannot be told apart.
@@ -90,16 +90,16 @@ pub struct Account {
 /// The first or repeated arrival of a parcel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It is the first of its run.
+    /// The parcel is the first of its run.
     First,
     /// Others of its run were there, it was not.
     New,
-    /// It was there.
+    /// The row was there.
     Again,
 }
 
 impl Arrival {
-    /// Of a parcel that was noted, or was there, and whether others of its run were.
+    /// The arrival of a parcel that was noted, or was there, and whether others of its run were.
     pub const fn of(is_noted: bool, has_others: bool) -> Self {
         match (is_noted, has_others) {
             (false, _) => Self::Again,
@@ -233,7 +233,7 @@ impl Account {
         self.numbers.changes(is_of)
     }
 
-    /// It knows now.
+    /// The database knows the present numbers.
     pub fn told(&mut self, is_of: impl Fn(&str) -> bool) {
         for change in self.numbers.changes(&is_of) {
             let known = self.missing.entry(change.name()).or_default();
@@ -249,7 +249,7 @@ impl Account {
         }
     }
 
-    /// All of it.
+    /// The report on all streams.
     pub fn report(mut self) -> Report {
         self.told(|_| true);
         for (name, missing) in self.missing {

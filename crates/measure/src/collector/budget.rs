@@ -1,4 +1,4 @@
-//! Memory that all clients share: who needs some waits until there is room, and who asked first is first.
+//! Memory that all clients share: a client that needs some waits until there is room, and the first to ask is the first to get it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -49,7 +49,7 @@ pub trait Database: Send {
     /// Stores rows.
     fn insert(&mut self, insert: &Insert<'_>) -> Result<(), DatabaseError>;
 
-    /// Adds to what is known of a sender's stream in `_dhow_loss`, or takes from it.
+    /// Changes the numbers of a sender's stream in `_dhow_loss`.
     fn add_loss(
         &mut self,
         sender: i64,
@@ -94,7 +94,7 @@ pub struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// It cannot be told from another one.
+    /// The error that the sender cannot be told from another one.
     pub fn taken(&self) -> DatabaseError {
         DatabaseError::refused(format!(
             "the sender's name '{}', also as '{0}@{}', is that of another sender",

@@ -1,4 +1,4 @@
-//! The other way into a collector: parcels that somebody else received, and who must know when they are safe.
+//! The other way into a collector: parcels that another part received, which must know when they are safe.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,7 +81,7 @@ impl Intake {
 }
 
 impl Pledge {
-    /// Waits until it is known what became of the parcel.
+    /// Waits until the fate of the parcel is known.
     #[must_use]
     pub fn wait(self) -> Kept {
         let ended = || Kept::Not("the collector has ended".to_owned());
@@ -92,13 +92,13 @@ impl Pledge {
 /// Why octets are no parcel.
 #[derive(Debug, thiserror::Error)]
 pub enum IntakeError {
-    /// They are no session.
+    /// The octets are no session.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// They end within a header.
+    /// The octets end within a header.
     #[error("it ends within its header")]
     NoHeader,
-    /// They are a session without a number: when they come again, nobody can tell.
+    /// The octets are a session without a number: when they come again, nobody can tell.
     #[error("its header has no line 'parcel'")]
     NoParcel,
 }

@@ -26,7 +26,7 @@ pub struct Listener {
     shared: Arc<Shared>,
     sessions: Vec<Session>,
     next: u64,
-    /// Nobody is accepted any more.
+    /// Whether nobody is accepted any more.
     is_closed: bool,
 }
 

@@ -96,9 +96,9 @@ pub enum Notice {
         /// The words of the database.
         reason: String,
     },
-    /// It takes rows again.
+    /// The database takes rows again.
     Back,
-    /// It does not take a stream, or rows of it; they are counted as refused.
+    /// The database does not take a stream, or rows of it; they are counted as refused.
     Unstored {
         /// The name of the stream.
         stream: String,
@@ -152,9 +152,9 @@ pub struct Collector {
 /// The memory that all clients share.
 #[derive(Clone, Debug)]
 struct Budgets {
-    /// For rows between being read and being committed.
+    /// The budget for rows between being read and being committed.
     rows: Arc<Budget>,
-    /// For rows that are long, and not whole yet.
+    /// The budget for rows that are long, and not whole yet.
     long: Arc<Budget>,
 }
 
@@ -247,7 +247,7 @@ impl Collector {
         Intake::new(self.calls.clone(), Arc::clone(&self.figures), rows)
     }
 
-    /// Begins to end: a database that is away is waited for only as long as its terms say, so whoever waits for a pledge hears of it soon.
+    /// Begins to end: a database that is away is waited for only as long as its terms say, so a thread that waits for a pledge hears of it soon.
     pub fn begin_stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }

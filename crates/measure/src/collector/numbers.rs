@@ -9,13 +9,13 @@ use super::spans::{Missing, Spans};
 /// Runs whose numbers are in memory, beside those that are connected; those of the others are read from the database when they come back.
 const RUNS_MAX: usize = 1024;
 
-/// Streams of all those runs together; what comes of more is not numbered.
+/// Streams of all those runs together; rows of more are not numbered.
 const SERIES_MAX: usize = 10_000;
 
 /// Stretches of numbers that are told apart in a stream; where there are more, the first gap counts as one for good.
 const STRETCHES_MAX: usize = 1024;
 
-/// The same where all streams together have very many.
+/// The same bound where all streams together have very many.
 const STRETCHES_SCARCE: usize = 16;
 
 /// Stretches of all streams, beyond which each has few.
@@ -66,7 +66,7 @@ struct Series {
     spans: Spans,
     /// The gaps that the database knows.
     told: Missing,
-    /// The database has other numbers.
+    /// Whether the database has other numbers.
     is_new: bool,
 }
 
@@ -104,7 +104,7 @@ impl Difference {
         }
     }
 
-    /// This and the other.
+    /// The sum of both.
     pub const fn and(self, other: Self) -> Self {
         Self {
             gaps: self.gaps.saturating_add(other.gaps),
@@ -268,7 +268,7 @@ impl Numbers {
         })
     }
 
-    /// It knows now.
+    /// The database knows the present numbers.
     pub fn told(&mut self, is_of: impl Fn(&str) -> bool) {
         let runs = self.runs.iter_mut().filter(|(run, _)| is_of(&run.domain));
         for series in runs.flat_map(|(_, run)| run.streams.values_mut()) {
@@ -282,7 +282,7 @@ impl Numbers {
 /// The bits of a number on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// As many as they need.
+    /// As many bits as the numbers need.
     Whole,
     /// The last 32.
     Bits32,

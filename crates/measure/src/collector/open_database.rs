@@ -1,4 +1,4 @@
-//! One database, open or not, and what it has not committed.
+//! One database, open or not, and the rows that it has not committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -26,22 +26,22 @@ pub type Tried<T> = Result<Result<T, DatabaseError>, DatabaseError>;
 /// Sessions that are here.
 pub type Clients = BTreeMap<SessionKey, Client>;
 
-/// One database, open or not, and what it has not committed.
+/// One database, open or not, and the rows that it has not committed.
 pub struct OpenDatabase {
     pub open: Option<Open>,
     kept: Vec<Kept>,
     /// Memory that those take.
     kept_octets: usize,
-    /// The transaction holds something beside rows.
+    /// Whether the transaction holds something beside rows.
     is_begun: bool,
-    /// When something was last asked of it.
+    /// The time at which the database was last asked.
     used: Instant,
-    /// Something was committed since all was written back.
+    /// Whether something was committed since all was written back.
     is_behind: bool,
 }
 
 impl OpenDatabase {
-    /// Of a database that was opened just now.
+    /// The state of a database that was opened just now.
     pub fn new(open: Open) -> Self {
         Self {
             open: Some(open),
@@ -83,7 +83,7 @@ impl OpenDatabase {
         self.is_behind = true;
     }
 
-    /// These rows wait for a commit.
+    /// Keeps rows that wait for a commit.
     pub fn keep(&mut self, kept: Kept) {
         self.kept_octets += kept.held.octets();
         self.kept.push(kept);
@@ -125,7 +125,7 @@ struct Standing {
     session: SessionKey,
     /// The whole parcel that it is, if it is one.
     parcel: Option<Parcel>,
-    /// The account knows whether the parcel came before.
+    /// Whether the account knows whether the parcel came before.
     is_judged: bool,
     /// Streams of it that the database does not take, which the account knows.
     unstored: BTreeSet<StreamKey>,
@@ -139,9 +139,9 @@ pub struct Client {
     pub indices: BTreeMap<u8, StreamKey>,
     /// The name of its run, to which the numbers of its rows belong.
     pub run: RunName,
-    /// Nothing of it can be stored.
+    /// Whether nothing of it can be stored.
     pub is_refused: bool,
-    /// It has ended, and goes with the next commit.
+    /// Whether the client has ended, and goes with the next commit.
     pub ended: bool,
 }
 
@@ -551,7 +551,7 @@ impl Open {
         self.database.execute("COMMIT; BEGIN")
     }
 
-    /// Tells the database what became of a stream's rows; where it does not take that, it is said.
+    /// Tells the database the fate of a stream's rows; where it does not take that, it is said.
     fn tell_loss(
         &mut self,
         name: &StreamName,

@@ -34,7 +34,7 @@ pub type SessionKey = u64;
 /// A message of a session to the thread that has the databases.
 #[derive(Debug)]
 pub struct Call {
-    /// The session that sends it.
+    /// The session that sends the call.
     pub session: SessionKey,
     /// The content of the message.
     pub said: Said,
@@ -49,7 +49,7 @@ pub enum Said {
     Came(Batch, f64, Held),
     /// A whole parcel came.
     Parcel(Arrived),
-    /// It has ended.
+    /// The session has ended.
     Ended,
 }
 
@@ -73,11 +73,11 @@ pub struct Arrived {
 /// The outcome of a parcel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// It is durable, or was before.
+    /// The parcel is durable, or was before.
     Stored,
-    /// It will never be stored.
+    /// The parcel will never be stored.
     Refused(String),
-    /// It is not stored now, and why; given again, it may be.
+    /// The parcel is not stored now, and why; given again, it may be.
     Not(String),
 }
 
@@ -108,11 +108,11 @@ pub struct Session {
     began: Instant,
     /// When octets came last.
     heard: Instant,
-    /// Since when it is known that the collector ends.
+    /// The time since which it is known that the collector ends.
     stopped: Option<Instant>,
     /// Memory for a row that is long, and not whole yet.
     long_row: Option<Held>,
-    /// Since when such a row waits for memory; nothing is read meanwhile.
+    /// The time since which such a row waits for memory; nothing is read meanwhile.
     without_room: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! Numbers of rows that may come in any order, and what is missing between them.
+//! Numbers of rows that may come in any order, and the missing ones between them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct Missing {
 }
 
 impl Spans {
-    /// Of a stream whose first number, 1, is known to belong to it.
+    /// The spans of a stream whose first number, 1, is known to belong to it.
     pub fn from_one() -> Self {
         Self {
             spans: BTreeMap::from([(0, 0)]),

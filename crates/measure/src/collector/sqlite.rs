@@ -1,6 +1,6 @@
 //! A database in a file: SQLite, in OML's layout.
 //!
-//! SQLite has no integers without a sign: what is 2^63 and more is kept as the same 64 bits with one, as OML does
+//! SQLite has no integers without a sign: a value of 2^63 and more is kept as the same 64 bits with one, as OML does
 //! (`printf('%u', column)` shows it whole). 32 bits are kept as they are.
 
 use std::path::Path;

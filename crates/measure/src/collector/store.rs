@@ -527,7 +527,7 @@ impl Store {
     }
 }
 
-/// Tells the giver of a parcel what became of it, unless it has gone.
+/// Tells the giver of a parcel its fate, unless the giver has gone.
 fn answer_to(giver: &SyncSender<session::Kept>, kept: session::Kept) {
     let _ = giver.send(kept);
 }

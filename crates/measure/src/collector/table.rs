@@ -24,12 +24,12 @@ const RESERVED_WHOLE: [&str; 4] = [
 /// The tables of one database.
 #[derive(Debug, Default)]
 pub struct Tables {
-    /// By name in small letters, since databases make no difference.
+    /// The tables by name in small letters, since databases make no difference.
     known: BTreeMap<String, (String, Option<Schema>)>,
 }
 
 impl Tables {
-    /// Those that a database has.
+    /// The tables that a database has.
     pub fn of(database: &mut dyn Database) -> Result<Self, DatabaseError> {
         let known = database.tables()?.into_iter();
         let known = known.map(|(name, schema)| (name.to_ascii_lowercase(), (name, schema)));

@@ -47,7 +47,7 @@ pub struct Filter {
 pub struct Rule {
     /// The point's name, without the application's.
     pub point: String,
-    /// The stream's name instead of it.
+    /// The stream's name instead of the point's.
     pub alias: Option<String>,
     /// The samples that make one row.
     pub window: Window,
@@ -60,7 +60,7 @@ pub struct Rule {
 pub enum Plan {
     /// All, with the usual filters: each sample by itself where the window is one.
     All(Window),
-    /// Those that have rules; a point may have several.
+    /// Points that have rules; a point may have several.
     Listed(Vec<Rule>),
 }
 
@@ -221,7 +221,7 @@ impl Pipeline {
         }
     }
 
-    /// It is that time now: gives the rows of windows that have ended, at their ends. Before the first sample there are none.
+    /// The time has come: gives the rows of windows that have ended, at their ends. Before the first sample there are none.
     pub fn tick(&mut self, now_s: f64, mut row: impl FnMut(f64, &[Value<'_>])) {
         let Window::Interval(interval) = self.window else {
             return;

@@ -13,7 +13,7 @@ const BINS_MAX: usize = 1024;
 pub enum Operation {
     /// The first value of the window.
     First,
-    /// The last one.
+    /// The last value.
     Last,
     /// Average, least and greatest.
     Avg,

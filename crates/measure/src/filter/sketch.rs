@@ -16,7 +16,7 @@ pub(super) struct Sketch {
 }
 
 impl Sketch {
-    /// One value more; what is no number is none.
+    /// Adds a value; NaN is none.
     pub(super) fn add(&mut self, number: f64) {
         if number.is_nan() {
             return;

@@ -15,7 +15,7 @@ const LONG: u8 = 0x02;
 
 /// Octets before the body of a short packet.
 const SHORT_HEAD_OCTETS: usize = 5;
-/// The same of a long one.
+/// Octets before the body of a long packet.
 const LONG_HEAD_OCTETS: usize = 7;
 
 /// Octets of a text: its length has one, and 255 is not used.
@@ -238,11 +238,11 @@ pub(super) const BODY_HEAD_OCTETS: usize = 13;
 /// The form of a body, as far as it is here. The length of a packet whose body is malformed is not to be believed either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Build {
-    /// It has as many well-formed values as it says, and nothing after them.
+    /// The body has as many well-formed values as it says, and nothing after them.
     Whole,
     /// The part that is here is well-formed; true where it is more than the octets before the values.
     Cut { has_head: bool },
-    /// It is no body of that length.
+    /// The octets are no body of that length.
     Wrong,
 }
 
@@ -268,7 +268,7 @@ pub(super) fn build(octets: &[u8], body_octets: usize) -> Build {
 enum Stop {
     /// The next octets are not here yet.
     Cut,
-    /// It is no body.
+    /// The octets are no body.
     Wrong,
 }
 
@@ -356,7 +356,7 @@ impl Walk<'_> {
     }
 }
 
-/// A body that is read from its beginning; every step checks what is left.
+/// A body that is read from its beginning; every step checks the octets left.
 #[derive(Debug)]
 pub(super) struct Body<'a> {
     rest: &'a [u8],

@@ -1,4 +1,4 @@
-//! A client's session from its octets: header, definitions of streams, rows; what cannot be a row is counted and skipped.
+//! A client's session from its octets: header, definitions of streams, rows; octets that cannot be a row are counted and skipped.
 
 use std::str;
 
@@ -102,7 +102,7 @@ pub struct Decoder {
     scanned: usize,
     header_octets: usize,
     header: Option<Header>,
-    /// No more octets will come.
+    /// Whether no more octets will come.
     has_ended: bool,
     /// Packets of a wrong length since then.
     salvages: u32,
@@ -215,7 +215,7 @@ impl Decoder {
         }
     }
 
-    /// The session has ended: what was cut is counted.
+    /// The session has ended: a cut row is counted.
     pub fn finish(&mut self) {
         self.has_ended = true;
         if matches!(self.state, State::Text) && !self.pending.is_empty() {

@@ -277,7 +277,7 @@ pub enum HeaderError {
     Schema {
         /// The schema's line, shortened.
         line: String,
-        /// The fault in it.
+        /// The fault in the schema.
         reason: SchemaError,
     },
     /// More streams than can be told apart.

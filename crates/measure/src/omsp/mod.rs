@@ -15,7 +15,7 @@ pub use header::{Encoding, Header, HeaderError};
 pub use reason::{Reason, Tally};
 pub use rows::{Cell, Row, Rows, StreamKey};
 
-/// Octets of a row: what is longer is refused and counted, so that a client cannot fill a collector's memory.
+/// Octets of a row: a longer one is refused and counted, so that a client cannot fill a collector's memory.
 pub const ROW_OCTETS_MAX: usize = 16 << 20;
 
 /// Octets of memory that an octet of a session becomes, at most, where it is decoded: a boolean of one octet is a cell of 16, in a vector that

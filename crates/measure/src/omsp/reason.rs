@@ -1,4 +1,4 @@
-//! Why rows are refused, and how many were.
+//! The reasons for which rows are refused, and the number of refused rows.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ pub enum Reason {
     TooLong,
     /// Other clients' long rows had taken all the memory that there is for them.
     NoRoom,
-    /// The session ended within it.
+    /// The session ended within the row.
     Truncated,
     /// A packet that is not built as one, or octets between packets.
     Packet,
-    /// The database does not take its stream, or it.
+    /// The database does not take the stream, or the row.
     NoTable,
     /// The collector ended while its database was away.
     Lost,
@@ -58,12 +58,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// One more.
+    /// Counts a fault.
     pub fn add(&mut self, index: Option<u8>, reason: Reason) {
         *self.counts.entry((index, reason)).or_default() += 1;
     }
 
-    /// All of them.
+    /// All counts.
     pub fn iter(&self) -> impl Iterator<Item = (Option<u8>, Reason, u64)> + '_ {
         self.counts
             .iter()

@@ -205,7 +205,7 @@ fn read_vector(element: Element, text: &str) -> Result<String, Reason> {
     }
 }
 
-/// A vector as JSON: `[ 1.5, 2.5 ]`, nothing where it is empty, as OML stores it; what is no number is `null`.
+/// A vector as JSON: `[ 1.5, 2.5 ]`, nothing where it is empty, as OML stores it; a number that is not finite is `null`.
 #[derive(Debug, Default)]
 pub(super) struct Json {
     text: String,

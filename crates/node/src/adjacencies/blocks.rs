@@ -1,4 +1,4 @@
-//! Blocks of LTP that come in: the bundles in each, one behind the other, and what became of them.
+//! Blocks of LTP that come in: the bundles in each, one behind the other, and their fates.
 //!
 //! A block is one transfer of its layer and may hold several bundles. Each is a transfer of its own for the rest of the node, numbered here. The
 //! layer hears of the block alone: that it is durable, once all of its bundles are, or that it is refused.
@@ -29,12 +29,12 @@ struct Block {
     state: State,
     /// Bundles that began.
     begun: usize,
-    /// Of those, the ones that are neither durable nor refused.
+    /// Bundles of those that are neither durable nor refused.
     unsettled: usize,
     /// The ones that are durable here, or known.
     taken: usize,
     has_ended: bool,
-    /// The layer was told to send it again, while the rest of another of its bundles is awaited: until that is given up.
+    /// Whether the layer was told to send it again, while the rest of another of its bundles is awaited: until that is given up.
     is_refused: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Length {
     Unknown,
     /// So many octets.
     Octets(u64),
-    /// It goes to the end of the block: blocks of unknown length follow its payload, or it cannot be read.
+    /// The bundle goes to the end of the block: blocks of unknown length follow its payload, or it cannot be read.
     Rest,
 }
 

@@ -1,4 +1,4 @@
-//! Which payload checksum a session's bundles get.
+//! Payload checksums of bundles over a session.
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::session_id::SessionId;

@@ -38,7 +38,7 @@ pub(crate) const EARLY_SHARE: u64 = 4;
 /// timers of a driver are a millisecond late, and later on a busy machine.
 const BURSTS_PER_S: u64 = 500;
 
-/// Octets of a block of LTP that bundles share, at most: some datagrams. What is lost of a block keeps all behind it from the store.
+/// Octets of a block of LTP that bundles share, at most: some datagrams. A lost octet of a block keeps all behind it from the store.
 const SHARED_OCTETS: u64 = 16 << 10;
 
 /// A neighbour's engine has three of four parts of what the early octets of others leave, so that there is always room for one more
@@ -85,11 +85,11 @@ pub(crate) struct Datagrams {
     next: TransferId,
     /// The newest transfer of which the node has the first octets.
     newest: TransferId,
-    /// Those with early octets of which the store may be given some.
+    /// Transfers with early octets of which the store may be given some.
     crowded: BTreeSet<TransferId>,
     /// The memory that early octets take.
     early_octets: u64,
-    /// What `early_octets` may be.
+    /// The bound of `early_octets`.
     room_octets: u64,
     /// The memory of early octets at which the store is to take what it may of all transfers.
     pressed_at: u64,
@@ -220,7 +220,7 @@ impl Datagrams {
         }
     }
 
-    /// Datagrams came, of which the first are handled; `room_octets` may wait here in all. How many were comes back: before the others, all
+    /// Datagrams came, of which the first are handled; `room_octets` may wait here in all. Their number comes back: before the others, all
     /// events are to be heard, and the store is to have what it may.
     pub(crate) fn handle_datagrams(
         &mut self,
@@ -365,7 +365,7 @@ impl Datagrams {
         self.early_octets >= self.room_octets / PRESSED_PART
     }
 
-    /// Where the room is that full, all transfers with early octets in memory are crowded; not again until much more came.
+    /// If the room is that full, all transfers with early octets in memory are crowded; not again until much more came.
     pub(crate) fn crowd(&mut self) {
         if matches!(self.machine, Machine::Ltp(..)) && self.early_octets >= self.pressed_at.max(1) {
             let with_some = (self.transfers.iter()).filter(|(_, coming)| coming.has_pieces());

@@ -1,4 +1,4 @@
-//! Which hops a bundle may go over.
+//! The hops that a bundle may go over.
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;

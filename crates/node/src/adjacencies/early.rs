@@ -50,7 +50,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// This run and the one behind it.
+    /// Joins this run and the one behind it.
     fn joined(self, behind: Self) -> Self {
         Self {
             octets: self.octets.saturating_add(behind.octets),
@@ -62,9 +62,9 @@ impl Run {
 /// Octets that came early.
 #[derive(Debug)]
 pub(super) enum Early {
-    /// It is here.
+    /// The octets are in memory.
     Piece(Bytes),
-    /// The store has it.
+    /// The octets are in the store.
     Run(Run),
 }
 
@@ -276,7 +276,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost and placed, the pieces and runs that come next are the transfer's.
+        /// Octets are lost and placed in any way: the pieces and runs that come next are the transfer's.
         #[test]
         fn what_is_placed_and_what_is_here_are_the_transfer(
             lengths in proptest::collection::vec(1_u64..6_000, 1..60),

@@ -19,7 +19,7 @@ use crate::adjacencies::tunnel::Tunnel;
 use crate::config::{OnSent, Protocol};
 use crate::view::DatagramCounts;
 
-/// One of them.
+/// The machine of a convergence layer.
 pub(crate) enum Layer {
     Stream(Box<Session>),
     OneWay(Box<OneWay>),
@@ -37,7 +37,7 @@ pub(crate) struct OneWay {
 
 /// A message of a layer to the node.
 pub(crate) enum Told {
-    /// As the layer has it.
+    /// An event as the layer has it.
     Link(LinkEvent),
     /// The next octets of a transfer that comes in are in the store.
     Placed { transfer: TransferId, run: Run },
@@ -82,7 +82,7 @@ impl Layer {
         matches!(self, Self::Datagrams(_))
     }
 
-    /// Which it is, with default settings; of a connection that was accepted version 4 of TCPCL until the peer has said another.
+    /// The protocol with default settings; of a connection that was accepted version 4 of TCPCL until the peer has said another.
     pub(crate) fn protocol(&self) -> Protocol {
         match self {
             Self::Stream(session) => match session.version() {

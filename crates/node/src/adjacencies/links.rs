@@ -1,4 +1,4 @@
-//! Configured links: when to dial, and how long to wait before dialling again.
+//! Configured links: the time to dial, and the wait before dialling again.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -37,9 +37,9 @@ enum Pace {
 enum Dialect {
     /// Version 4, as far as is known.
     Unknown,
-    /// It said nothing to version 4: version 3 is tried, once.
+    /// The peer said nothing to version 4: version 3 is tried, once.
     Perhaps3,
-    /// It answered version 4 with version 3.
+    /// The peer answered version 4 with version 3.
     Only3,
 }
 
@@ -47,7 +47,7 @@ enum Dialect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tongue {
     Tcpcl(Version),
-    /// One that is what its protocol says, whoever the peer is.
+    /// A link of the protocol that its configuration names, with any peer.
     Other(Protocol),
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Tongue {
 pub(crate) struct Link {
     pub(crate) config: LinkConfig,
     pub(crate) origin: LinkOrigin,
-    /// It has been deleted: it is shown no more, and its number is nobody else's, unless its neighbour was found.
+    /// Whether the link has been deleted: it is shown no more, and its number is nobody else's, unless its neighbour was found.
     pub(crate) is_deleted: bool,
     /// The instant from which its number may be another's, once it has been deleted.
     free_from: Option<Instant>,
@@ -66,7 +66,7 @@ pub(crate) struct Link {
     pub(crate) contact: Carrier,
     /// Dials and connections under way, established or not.
     pub(crate) sessions: Vec<SessionId>,
-    /// Those of them that have fallen silent with bundles under way: others are dialled in their place.
+    /// Sessions of them that have fallen silent with bundles under way: others are dialled in their place.
     pub(crate) doubted: Vec<SessionId>,
     /// Attempts to connect that nothing has answered.
     pub(crate) dialling: u8,
@@ -75,7 +75,7 @@ pub(crate) struct Link {
     pace: Pace,
     pub(crate) failures: u32,
     pub(crate) next_attempt: Option<Instant>,
-    /// The peer asked not to be dialled before that.
+    /// The time before which the peer asked not to be dialled.
     not_before: Option<Instant>,
     dialect: Dialect,
     pub(crate) peer: Option<NodeId>,
@@ -118,15 +118,15 @@ impl Link {
         }
     }
 
-    /// It is deleted. Events of drivers about attempts that were under way come within a while.
+    /// The link is deleted. Events of drivers about attempts that were under way come within a while.
     pub(crate) fn delete(&mut self, now: Instant) {
         self.is_deleted = true;
         self.free_from = Some(now + LATE_EVENTS);
     }
 
-    /// It has other settings, none of which its sessions know.
+    /// The link has other settings, none of which its sessions know.
     pub(crate) fn adapt(&mut self, config: LinkConfig, origin: LinkOrigin) {
-        // Whether it is up is for whoever takes it up or down.
+        // Whether it is up is for the operator, who takes it up or down.
         self.config = config;
         self.origin = origin;
     }
@@ -143,7 +143,7 @@ impl Link {
             && self.config.policy.order == config.policy.order
     }
 
-    /// It leads to another address now: dialled at once.
+    /// The link leads to another address now: dialled at once.
     pub(crate) fn redial(&mut self, now: Instant) -> bool {
         self.failures = 0;
         if self.enabled == Enabled::Yes {
@@ -186,7 +186,7 @@ impl Link {
         self.carrier == Carrier::Absent || self.contact == Carrier::Absent
     }
 
-    /// Sessions that are to be dialled. Where transfers outlast the times in which nothing can pass, the peer is heard outside of the contacts of
+    /// Sessions that are to be dialled. If transfers outlast the times in which nothing can pass, the peer is heard outside of the contacts of
     /// this node, too: its own are others (RFC 5326 6.5, 6.6).
     fn missing(&self) -> u8 {
         let is_pointless = match self.config.protocol.keeps_transfers() {
@@ -211,7 +211,7 @@ impl Link {
             .saturating_sub(sound)
     }
 
-    /// A dial led to a connection; what is to become of it comes back.
+    /// A dial led to a connection; its fate comes back.
     pub(crate) fn connected(&mut self, session: SessionId) -> Welcome {
         self.dialling = self.dialling.saturating_sub(1);
         if self.enabled == Enabled::Yes && self.lacking() == 0 {
@@ -403,7 +403,7 @@ pub(crate) fn told(version: Version, answered: Option<Version>, reason: &DownRea
 /// The fate of a connection that a dial led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Welcome {
-    /// It is a session of the link.
+    /// The connection is a session of the link.
     Wanted,
     /// The link has all its sessions by now.
     Surplus,

@@ -80,7 +80,7 @@ pub(crate) struct Adjacencies {
     /// Octets of datagrams that came before others and wait for them.
     early_octets: u64,
     has_tunnels: bool,
-    /// Records that came while it was closed are to be looked at.
+    /// Whether records that came while it was closed are to be looked at.
     tunnel_opened: bool,
     tunnels_begun: u64,
     /// The traffic of sessions that are over.
@@ -320,7 +320,7 @@ impl Adjacencies {
         self.neighbours.get(&session).map(Box::as_ref)
     }
 
-    /// As [`Self::neighbour`], to change it.
+    /// The neighbour as by [`Self::neighbour`], to change it.
     #[inline]
     pub(crate) fn neighbour_mut(&mut self, session: SessionId) -> Option<&mut Neighbour> {
         self.neighbours.get_mut(&session).map(Box::as_mut)
@@ -498,7 +498,7 @@ impl Adjacencies {
         };
         neighbour.window.sent(now.monotonic, outgoing.octets);
         if neighbour.session.is_paced() && outgoing.stored_octets > 0 {
-            // What was read for it takes no part of the window any more.
+            // Octets that were read for it take no part of the window any more.
             self.to_serve.insert(session);
         }
         neighbour.opened(transfer, outgoing);

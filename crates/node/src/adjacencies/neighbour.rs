@@ -55,12 +55,12 @@ pub(crate) struct Neighbour {
     outgoing: Series<Outgoing>,
     /// Octets by which the window is charged for these.
     outgoing_octets: u64,
-    /// Of those, the ones that leave from where they are stored.
+    /// Octets of those that leave from where they are stored.
     stored_octets: u64,
     /// Bundles that the peer keeps for another node, which has not taken them; the window is not charged for these.
     kept: BTreeMap<TransferId, Outgoing>,
     pub(crate) next_transfer: u64,
-    /// A bundle waits for the socket to take octets.
+    /// Whether a bundle waits for the socket to take octets.
     waits_for_socket: bool,
     /// Octets of bundles given to this session, read for it or sent and not acknowledged.
     pub(crate) in_flight_octets: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Neighbour {
     pub(crate) reads: Reads,
     /// A bundle that goes out over this session while it still comes in.
     pub(crate) cut_through: Option<dhow_bundle::storage::BundleKey>,
-    /// Others that wait for that.
+    /// Other bundles that wait for the transfer.
     pub(crate) queueing: Option<Queueing>,
     /// When bundles that may not go here are taken out of the way of others next.
     pub(crate) clear_at: Instant,
@@ -89,10 +89,10 @@ pub(crate) struct Neighbour {
     pub(crate) shortages: Shortages,
     /// The bundle of that trial whose payload waits for an answer.
     pub(crate) probe: Option<Probe>,
-    /// From a bundle's header to its refusal.
+    /// The time from a bundle's header to its refusal.
     pub(crate) refusal_takes: Option<Duration>,
     pub(crate) ending: bool,
-    /// Nothing can leave now: no transfer begins.
+    /// Whether nothing can leave now: no transfer begins.
     pub(crate) is_shut: bool,
     pub(crate) flush_pending: bool,
     pub(crate) timeout: Option<Instant>,
@@ -107,9 +107,9 @@ pub(crate) struct Neighbour {
 /// The consequence for an accepted session whose path is lost and that nothing has replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfLost {
-    /// It may come back by itself.
+    /// The path may come back by itself.
     Keep,
-    /// It is cut, so that the peer dials anew.
+    /// The connection is cut, so that the peer dials anew.
     Cut,
 }
 
@@ -152,13 +152,13 @@ pub(crate) struct RefusedSize {
 }
 
 impl Trial {
-    /// One bundle, any.
+    /// One bundle, of any source.
     pub(crate) const ONE: Self = Self {
         bundles: 1,
         refused: None,
     };
 
-    /// One bundle was taken: what there is to be tried yet.
+    /// One bundle was taken: the part of the trial that is left.
     fn more(self, octets: u64, most: u32) -> Option<Self> {
         let bundles = self.bundles.saturating_mul(2);
         let refused = self.refused.and_then(|refused| {
@@ -183,7 +183,7 @@ impl Neighbour {
         }
     }
 
-    /// One with which nothing has been spoken.
+    /// A neighbour with which nothing has been spoken.
     pub(crate) fn new(
         session: Layer,
         (policy, announced_mru): (&SessionPolicy, u64),
@@ -285,7 +285,7 @@ impl Neighbour {
             && (self.in_flight <= 1 || self.is_wide(now, octets))
     }
 
-    /// Octets of the configured window that are in use. Where the layer's own rate says how much is under way, the window bounds memory alone: of what
+    /// Octets of the configured window that are in use. If the layer's own rate says how much is under way, the window bounds memory alone: of what
     /// leaves from the store only a peer that is an hour away would say for how long it is under way.
     fn window_use(&self) -> u64 {
         match self.session.is_paced() {

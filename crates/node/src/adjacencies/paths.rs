@@ -1,4 +1,4 @@
-//! The paths that sessions go over: which are believed in, and when they are looked at.
+//! The paths that sessions go over: the state of each, and the time of the next look.
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::{IfLost, Neighbour};
@@ -18,7 +18,7 @@ use dhow_link::stream::LinkCommand;
 pub(crate) enum IdlePaths {
     /// The node asks.
     Asked,
-    /// The driver tells: nothing is left for the node's timer but what is under way.
+    /// The driver tells: nothing is left for the node's timer but the octets under way.
     Reported,
 }
 
@@ -59,7 +59,7 @@ impl Adjacencies {
             .get_or_insert(now.monotonic + CHECK_INTERVAL);
     }
 
-    /// It is time to check paths again.
+    /// The time has come to check paths again.
     pub(crate) fn path_timeout(&mut self, out: &mut Outbox, now: Now) {
         self.path_check = None;
         self.check_paths(out, now, IfLost::Keep);

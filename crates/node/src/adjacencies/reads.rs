@@ -9,7 +9,7 @@ use dhow_bundle::Priority;
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     bundles: BTreeMap<Priority, usize>,
-    /// Another bundle waits for them.
+    /// Whether another bundle waits for the reads.
     holds_back: bool,
 }
 

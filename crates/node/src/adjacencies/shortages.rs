@@ -35,7 +35,7 @@ struct Shortage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Rests,
-    /// One is tried, then twice as many as before with each that is taken.
+    /// One bundle is tried, then twice as many as before with each that is taken.
     Tried {
         most: u32,
         left: u32,
@@ -58,7 +58,7 @@ impl Shortages {
             match known.stage {
                 Stage::Rests => known.octets = known.octets.min(octets),
                 Stage::Tried { most, .. } => {
-                    // Where it took some, it is about to have room again.
+                    // If the peer took some, it is about to have room again.
                     let rest = if most > 1 { FULL_PAUSE } else { known.rest * 2 };
                     *known = Shortage::new(now, source, octets, rest.min(LONGEST_REST));
                 }
@@ -134,12 +134,12 @@ impl Shortages {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     Until(Instant),
-    /// Until it is known what became of another of its source.
+    /// Until the fate of another bundle of its source is known.
     UntilAnswered,
 }
 
 impl Rest {
-    /// How long that is, as far as is known.
+    /// The length of the rest, as far as is known.
     pub(crate) fn from(self, now: Instant) -> Duration {
         match self {
             Self::Until(until) => until - now,

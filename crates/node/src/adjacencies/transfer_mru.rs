@@ -1,4 +1,4 @@
-//! The transfer MRU that neighbours are told, by what the disk has room for.
+//! The transfer MRU that neighbours are told, by the room of the disk.
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::session_id::SessionId;

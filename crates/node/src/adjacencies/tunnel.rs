@@ -3,7 +3,7 @@
 //!
 //! It has no connection, so it is established when the link is up. Of a bundle that leaves it gathers the pieces, from which the node makes
 //! another bundle ([`Tunnel::take_whole`]); that has left as soon as it is durable here. Of those that come it knows which are read and how far
-//! ([`Tunnel::next_reading`]), and what became of the bundle in each ([`Tunnel::next_settled`]).
+//! ([`Tunnel::next_reading`]), and the fate of the bundle in each ([`Tunnel::next_settled`]).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -32,15 +32,15 @@ pub(crate) struct Tunnel {
     whole: VecDeque<(TransferId, Leaving)>,
     /// Encapsulating bundles from the peer that nobody has looked at. The store holds them.
     unread: VecDeque<BundleKey>,
-    /// Those that are read, and of them those whose next octets are not asked for.
+    /// Bundles that are read, and of them those whose next octets are not asked for.
     coming: BTreeMap<TransferId, Coming>,
     paused: VecDeque<TransferId>,
-    /// Those whose first octets are being read.
+    /// Carriers whose first octets are being read.
     opened: BTreeSet<BundleKey>,
     /// Reads under way, at most [`READINGS_BOUND`].
     readings: usize,
     settled: VecDeque<(Coming, Settled)>,
-    /// Those for whose bundle there was no room once.
+    /// Carriers for whose bundle there was no room once.
     tried: BTreeSet<BundleKey>,
     next_coming: u64,
 }
@@ -68,9 +68,9 @@ pub(crate) struct Coming {
 /// The fate of a bundle in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// It is durable here, or was here before.
+    /// The bundle is durable here, or was here before.
     Taken,
-    /// It is not, for this reason.
+    /// The bundle is not taken, for this reason.
     Refused(RefuseReason),
 }
 
@@ -79,7 +79,7 @@ pub(crate) enum Settled {
 pub(crate) enum Reading {
     /// The first ones of a bundle that nobody has looked at.
     First(BundleKey),
-    /// Those behind what was read.
+    /// The octets behind those that were read.
     Next(TransferId, Coming),
 }
 

@@ -1,4 +1,4 @@
-//! Neighbours that bundles reach in other bundles: which there are, and what they are told.
+//! Neighbours that bundles reach in other bundles, and the commands to them.
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::session_id::SessionId;

@@ -1,4 +1,4 @@
-//! The octets that may be under way to somebody who answers: a neighbour that acknowledges transfers, the store that makes octets durable.
+//! The octets that may be under way to a side that answers: a neighbour that acknowledges transfers, the store that makes octets durable.
 //!
 //! All that is under way stands before a bundle that comes now. So it is no more than keeps the other side busy: as much as that takes in
 //! [`DELAYS`] times its answer's delay and [`SLACK`]. Its rate is the largest of the last rounds. A round lasts until something is answered that was
@@ -70,9 +70,9 @@ struct Round {
     begun: Instant,
     /// Octets that were answered then.
     answered: u64,
-    /// It ends when so many octets are answered; `None` before the first answer.
+    /// The number of octets whose answer ends the round; `None` before the first answer.
     until: Option<u64>,
-    /// As much was under way as may be.
+    /// Whether as much was under way as may be.
     is_full: bool,
 }
 
@@ -124,7 +124,7 @@ impl Window {
     /// Octets are given to the other side.
     pub(crate) fn sent(&mut self, now: Instant, octets: u64) {
         if self.sent == self.answered {
-            // Nothing was under way: what was not answered in the pause says nothing about the rate.
+            // Nothing was under way: the pause without answers says nothing about the rate.
             self.round = Some(Round {
                 begun: now,
                 answered: self.answered,

@@ -51,7 +51,7 @@ pub(super) struct Deliveries {
     waiting: VecDeque<Delivery>,
     /// The part of the newest unconfirmed delivery that is not sent yet; empty between deliveries.
     leaving: VecDeque<Piece>,
-    /// In the order in which they left.
+    /// Deliveries in the order in which they left.
     unconfirmed: VecDeque<DeliveryId>,
     encoding: DeliveryEncoding,
     /// The buffer in which heads are written, one behind the other.

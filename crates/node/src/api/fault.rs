@@ -24,7 +24,7 @@ pub enum Fault {
     /// More payload than this node takes.
     #[error("a payload of {octets} octets is longer than {most}")]
     PayloadTooLong {
-        /// As announced.
+        /// The length as announced.
         octets: u64,
         /// Largest that is taken.
         most: u64,

@@ -40,7 +40,7 @@ enum Probe {
     None,
     /// A keepalive was queued then; an answer must come.
     Asked(Instant),
-    /// Since then octets wait that the client does not take.
+    /// The time since which octets wait that the client does not take.
     Watching(Instant),
 }
 
@@ -92,7 +92,7 @@ impl Keepalive {
         }
     }
 
-    /// It is the node that keeps the client waiting: count from now.
+    /// The node keeps the client waiting: count from now.
     pub(super) fn excuse(&mut self, now: Instant) {
         self.received(now);
     }

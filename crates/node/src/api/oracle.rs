@@ -76,7 +76,7 @@ fn config(subscribes: Subscribes) -> Bytes {
     octets.freeze()
 }
 
-/// The node of a session: does what it is asked.
+/// The node of a session: does all that it is asked.
 struct Node {
     session: ClientSession,
     /// Octets still to come of each request.

@@ -24,7 +24,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Of a connection that has not been configured.
+    /// The request of a connection that has not been configured.
     pub(super) const NOTHING: Self = Self {
         subscribes: Subscribes::No,
         keepalive_s: 0,

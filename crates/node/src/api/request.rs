@@ -1,4 +1,4 @@
-//! Requests of a client that sends: what is asked for, and the answers in the order of the questions.
+//! Requests of a client that sends, and the answers in the order of the requests.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -27,7 +27,7 @@ pub const REQUESTS_MAX: usize = 16_384;
 pub const REQUESTABLE_FLAGS: u64 =
     0x4 | 0x20 | 0x40 | 0x4000 | 0x1_0000 | FLAG_REPORT_DELIVERY | 0x4_0000;
 
-/// Those of version 6 (RFC 5050 4.2): custody and reports of it and the class of service as well, and no times, which its reports have.
+/// The flags of version 6 (RFC 5050 4.2): custody and reports of it and the class of service as well, and no times, which its reports have.
 pub const REQUESTABLE_FLAGS_V6: u64 = REQUESTABLE_FLAGS & !0x40 | 0x8 | 0x180 | 0x8000;
 
 /// Request reporting of bundle delivery (RFC 9171 4.2.3).
@@ -124,7 +124,7 @@ impl SendRules {
                 })?,
         };
         let priority = match adu.priority {
-            // Whoever says nothing of a bundle of version 6 does not mean that it may wait for all others.
+            // An application that says nothing of a bundle of version 6 does not mean that it may wait for all others.
             None => adu.bundle_flags.is_none().then_some(Priority::Normal),
             Some(level) => Some(Priority::of_level(level).ok_or_else(|| {
                 let why = format!("there is no priority {level}: 1 to 257");
@@ -224,15 +224,15 @@ fn response(created: &Created<'_>) -> AapResponse {
 /// A request on its way to its answer.
 #[derive(Debug)]
 enum Slot {
-    /// The node has it.
+    /// The node has the request.
     Waiting {
-        /// As the client spelt it.
+        /// The destination as the client spelt it.
         destination: Arc<str>,
         lifetime_ms: u64,
         payload_octets: u64,
         request_id: Option<u64>,
     },
-    /// Waiting for those before it.
+    /// An answer that waits for those before it.
     Answered(Box<AapResponse>),
 }
 
@@ -242,7 +242,7 @@ pub(super) struct Requests {
     slots: VecDeque<Slot>,
     /// Number of the first slot.
     first: u64,
-    /// Of the source, mostly one for all bundles of a connection.
+    /// The texts of the source, mostly one for all bundles of a connection.
     source: EndpointTexts,
 }
 

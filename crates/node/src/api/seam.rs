@@ -1,4 +1,4 @@
-//! The seam between an application's session and the node: what a session tells and is told.
+//! The seam between an application's session and the node: events of a session, and commands to it.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ pub enum DeliveryFailureAction {
     /// Keep them until somebody takes them or they expire.
     #[default]
     Defer,
-    /// Drop them.
+    /// Drop the bundles.
     Abandon,
 }
 
@@ -41,9 +41,9 @@ pub struct Configure {
 /// Whether a connection takes deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subscribes {
-    /// It takes deliveries.
+    /// The application takes deliveries.
     Yes,
-    /// It sends only.
+    /// The application only sends.
     No,
 }
 
@@ -65,7 +65,7 @@ pub struct SendRequest {
     pub flags: u64,
     /// The order in which it leaves nodes; what the flags say where there is none.
     pub priority: Option<Priority>,
-    /// Aggregated reports are welcome (docs/aggregated-reports.md).
+    /// Whether aggregated reports are welcome (docs/aggregated-reports.md).
     pub aggregated_reports: bool,
     /// Octets of payload that follow.
     pub payload_octets: u64,
@@ -112,23 +112,23 @@ pub enum ClientEvent {
     Configure(Configure),
     /// The application begins to send a bundle. Answer with `Sent` once it is durable (or refused, at any time).
     Send {
-        /// Which request.
+        /// The number of the request.
         request: RequestId,
-        /// What.
+        /// The bundle to be sent.
         send: SendRequest,
     },
     /// Payload of a bundle being sent; for an empty payload one event without octets.
     Payload {
-        /// Which request.
+        /// The number of the request.
         request: RequestId,
         /// The next octets.
         octets: Bytes,
-        /// These are the last.
+        /// Whether these octets are the last.
         end: bool,
     },
     /// The application has confirmed a delivery.
     Confirmed(DeliveryId),
-    /// The application could not take a delivery: deliver it again later, to whom it may.
+    /// The application could not take a delivery: deliver it again later, to any subscriber.
     Declined(DeliveryId),
     /// The session is over: write what `poll_octets` still gives, then close the stream.
     Close(String),
@@ -141,7 +141,7 @@ pub enum ClientCommand {
     Configured(Result<(), ApiRefusal>),
     /// Answer to `Send`; may come in any order, leaves in the order of the requests.
     Sent {
-        /// Which request.
+        /// The number of the request.
         request: RequestId,
         /// The bundle as created, or why not.
         outcome: Result<(EndpointId, CreationTimestamp), ApiRefusal>,

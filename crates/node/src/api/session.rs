@@ -90,7 +90,7 @@ pub struct ClientSession {
     pub(super) incoming: Option<Incoming>,
     pub(super) requests: Requests,
     pub(super) deliveries: Deliveries,
-    /// What Config asked for, while it is not accepted.
+    /// The registration that Config asked for, while it is not accepted.
     pub(super) asked: Asked,
     keepalive: Keepalive,
     pub(super) events: VecDeque<ClientEvent>,
@@ -226,7 +226,7 @@ impl ClientSession {
         }
     }
 
-    /// Add up to about `limit` octets to send to `out`; what is given here counts as sent. A delivery of
+    /// Add up to about `limit` octets to send to `out`; octets given here count as sent. A delivery of
     /// up to 64 KiB comes whole, so that the client finds its payload behind its head.
     pub fn poll_octets(&mut self, now: Now, limit: usize, out: &mut Gather) {
         if self.stream == Stream::Ended {

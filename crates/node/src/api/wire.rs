@@ -60,7 +60,7 @@ pub const FAILURE_ABANDON: i32 = 1;
 /// A message: from an application that sends, and from a server to a subscriber.
 #[derive(Clone, PartialEq, Message)]
 pub struct AapMessage {
-    /// Which message it is; `None` when the message is empty or of a kind unknown here.
+    /// The message; `None` when it is empty or of a kind unknown here.
     #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 1000")]
     pub body: Option<Body>,
 }
@@ -215,7 +215,7 @@ pub struct Bundle {
     /// Offset of a fragment, octets.
     #[prost(uint64, tag = "6")]
     pub fragment_offset: u64,
-    /// Of a fragment: octets of the whole application data unit.
+    /// Octets of the whole application data unit, of a fragment.
     #[prost(uint64, tag = "7")]
     pub total_adu_length: u64,
     /// Lifetime in milliseconds.
@@ -242,7 +242,7 @@ pub struct AapResponse {
     /// Extension: as in the request.
     #[prost(uint64, optional, tag = "1002")]
     pub request_id: Option<u64>,
-    /// Extension: what was wrong, for people.
+    /// Extension: the fault, for people.
     #[prost(string, tag = "1003")]
     pub message: String,
     /// Extension: the delivery that a subscriber answers; absent for its oldest unconfirmed one.

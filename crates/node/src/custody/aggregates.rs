@@ -14,10 +14,10 @@ pub(super) const AGGREGATES_BOUND: usize = 1_024;
 /// Signals that are as large as they may be and were not polled yet, at most.
 pub(super) const READY_BOUND: usize = 1_024;
 
-/// IDs that one signal tells of, at most: whoever reads it, and whoever learns that it is kept, does something for each.
+/// IDs that one signal tells of, at most: its reader, and the node that learns that it is kept, do something for each.
 pub(super) const IDS_BOUND: usize = 4_096;
 
-/// The custodian that is told, and what it is told.
+/// The custodian that is told, and the disposition.
 pub(super) type Scope = (EndpointId, Disposition);
 
 /// Octets of a payload with these runs.

@@ -42,9 +42,9 @@ const HEAD_OCTETS: usize = 16;
 pub struct BibePeer {
     /// The record type codes that it reads.
     pub types: BibeTypes,
-    /// Its codes of dispositions.
+    /// The peer's codes of dispositions.
     pub numbering: Numbering,
-    /// The time that a bundle takes to it.
+    /// The time that a bundle takes to the peer.
     pub latency: Duration,
     /// The first transmission in a signal waits so long for others, if the peer does not expect the signal sooner.
     pub delay: Duration,

@@ -34,7 +34,7 @@ struct Entry {
     owed: Option<Box<Custodian>>,
 }
 
-/// All of them.
+/// All bundles in custody.
 #[derive(Debug, Default)]
 pub(super) struct Bundles {
     counter: Counter,

@@ -5,7 +5,7 @@
 pub struct CustodyCounters {
     /// Bundles of which this node took custody.
     pub accepted: u64,
-    /// Bundles of which it did not, and said so.
+    /// Bundles of which the node refused custody, and said so.
     pub refused: u64,
     /// Bundles of which another node has custody by its signal.
     pub released: u64,

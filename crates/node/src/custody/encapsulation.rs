@@ -1,4 +1,4 @@
-//! Custody between peers of Bundle-in-Bundle Encapsulation: what they are asked, and what they hear.
+//! Custody between peers of Bundle-in-Bundle Encapsulation: requests to them, and signals to them.
 
 use alloc::vec::Vec;
 use core::time::Duration;

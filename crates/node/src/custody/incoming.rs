@@ -8,7 +8,7 @@ use dhow_bundle::v7::admin::bibe::Disposition;
 /// Runs of signals that were not polled to their end yet, at most.
 pub(super) const RUNS_BOUND: usize = 65_536;
 
-/// Whose IDs a signal names.
+/// The node that gave the IDs of a signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// Custody IDs of this node.

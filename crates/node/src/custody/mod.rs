@@ -1,4 +1,4 @@
-//! Custody of bundles as a value: which bundles this node is custodian of, whom it owes a signal about which, and when it sends again.
+//! Custody of bundles as a value: the bundles of which this node is custodian, the signals that it owes, and the times at which it sends again.
 //!
 //! Nothing here knows a store, a session or a route. Bundles are named by their [`BundleKey`], custodians by an endpoint ID; the caller says what has
 //! happened (`handle_*`), and asks what is to be done (`poll_*`, each until it has nothing more). Start reading at `state.rs`, which has the
@@ -130,7 +130,7 @@ impl Custody {
         self.reservation.is_durable(id)
     }
 
-    /// What was counted.
+    /// The counters of custody.
     #[must_use]
     pub const fn counters(&self) -> &CustodyCounters {
         &self.counters
@@ -263,7 +263,7 @@ impl Custody {
     }
 
     /// A bundle is delivered, deleted or expired, and its key free for another: custody is released (RFC 5050 5.13), and no signal for it is waited for.
-    /// The custodian before hears of what it is owed all the same.
+    /// The custodian before hears of the signals that it is owed all the same.
     pub fn handle_removed(&mut self, now: Instant, key: BundleKey) {
         self.bundles.remove(key);
         self.peers.remove_bundle(now, key);

@@ -108,7 +108,7 @@ impl Owed {
         }
     }
 
-    /// A custodian is to be told what became of custody of a bundle. Where too many aggregates gather, the bundle has a signal for itself.
+    /// A custodian is to be told the outcome of custody of a bundle. If too many aggregates gather, the bundle has a signal for itself.
     pub(super) fn owe(
         &mut self,
         now: Instant,
@@ -172,7 +172,7 @@ impl Owed {
         }
     }
 
-    /// True where some other signals find room, whoever they are for.
+    /// True where some other signals find room, for any custodian.
     pub(super) fn has_room(&self) -> bool {
         self.singles.len() < SINGLES_BOUND
     }

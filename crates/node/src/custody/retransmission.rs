@@ -1,4 +1,4 @@
-//! [`Retransmission`]: how long a custody signal is waited for (RFC 5050 5.10.1).
+//! [`Retransmission`]: the time for which a custody signal is waited for (RFC 5050 5.10.1).
 
 use core::time::Duration;
 

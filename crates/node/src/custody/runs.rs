@@ -14,7 +14,7 @@ pub struct IdRuns {
 }
 
 impl IdRuns {
-    /// A set of one.
+    /// A set of one ID.
     pub(super) fn of(id: u64) -> Self {
         Self {
             runs: [(id, id)].into(),
@@ -54,7 +54,7 @@ impl IdRuns {
     pub(super) fn iter_with(&self, id: u64) -> impl Iterator<Item = (u64, u64)> {
         let (first, last) = self.widened(id).unwrap_or((id, id));
         let is_new = !self.contains(id);
-        // Where the set has the ID, its run begins at or before it.
+        // If the set has the ID, its run begins at or before it.
         let end = match is_new {
             true => Bound::Excluded(first),
             false => Bound::Included(id),

@@ -38,9 +38,9 @@ pub enum CustodyState {
     Requested,
     /// Custody is this node's, and all of the bundle was not sent yet. It may be on its way: a signal may overtake the acknowledgment of the transfer.
     Accepted,
-    /// It was sent; a custody signal is expected, and a timer runs.
+    /// The bundle was sent; a custody signal is expected, and a timer runs.
     AwaitingSignal,
-    /// It is to be sent again. A signal for what was sent before may still come.
+    /// The bundle is to be sent again. A signal for the transmission before may still come.
     AwaitingForward,
     /// Custody is somebody else's, or nobody's any more.
     Released,

@@ -1,4 +1,4 @@
-//! When a beacon is due, to whom, and with which sequence number.
+//! The times, addresses and sequence numbers of beacons that are due.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ struct Destination {
 }
 
 impl Announcing {
-    /// To so many destinations, a beacon a period each.
+    /// Beacons to so many destinations, one a period each.
     pub(crate) fn new(destinations: u32, period: Duration) -> Self {
         let destination = |_| Destination {
             due: Instant::START,

@@ -11,16 +11,16 @@ use crate::config::{Enabled, LinkConfig, Protocol};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiscoverId(pub u32);
 
-/// Destinations of beacons, and what becomes of those that are heard.
+/// Destinations of beacons, and the treatment of those that are heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoverConfig {
     /// The links to neighbours that are found, but for their names and peers. They are up, and dialled at any time.
     pub link: LinkConfig,
     /// Patterns of the node IDs that may be found; empty for all.
     pub accept: Vec<String>,
-    /// Whether beacons are sent.
+    /// Whether the node sends beacons.
     pub announce: Enabled,
-    /// Whether beacons are heard.
+    /// Whether the node hears beacons.
     pub listen: Enabled,
     /// Whether the announcement of DTN2, which has no version, is heard too.
     pub dtn2: Enabled,
@@ -41,7 +41,7 @@ impl DiscoverConfig {
     /// Most neighbours that may be known at a time.
     pub const NEIGHBOURS_MAX: u32 = 1_024;
 
-    /// One with such links, and the defaults.
+    /// A place with such links, and the defaults.
     #[must_use]
     pub const fn usual(link: LinkConfig) -> Self {
         Self {

@@ -53,7 +53,7 @@ impl Discovery {
         &self.places
     }
 
-    /// As [`Self::places`], to change them.
+    /// The places as by [`Self::places`], to change them.
     pub(crate) fn places_mut(&mut self) -> &mut [Place] {
         &mut self.places
     }
@@ -73,7 +73,7 @@ impl Discovery {
         }
     }
 
-    /// Counts of all of them.
+    /// Counts of all places.
     pub(crate) fn counts(&self) -> BeaconCounts {
         let mut counts = BeaconCounts::default();
         for place in &self.places {

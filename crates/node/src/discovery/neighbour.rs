@@ -65,7 +65,7 @@ impl Reach {
             Host::Address(address) => {
                 let is_loopback = address.is_loopback() && !from.ip().is_loopback();
                 let is_broadcast = matches!(address, IpAddr::V4(it) if it.is_broadcast());
-                // An address of one link is of use to who is on it, as a beacon that came from such an address shows.
+                // An address of one link is of use to nodes on it, as a beacon that came from such an address shows.
                 let is_of_link = matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
                 let is_lost = is_of_link && scope_of(from) == 0;
                 if is_loopback || is_broadcast || is_lost || address.is_multicast() {
@@ -118,7 +118,7 @@ pub(crate) struct Neighbour {
     pub(crate) current: Option<Reach>,
     /// Its link, once it has one.
     pub(crate) link: Option<LinkId>,
-    /// Not dialled before that.
+    /// The time before which the neighbour is not dialled.
     pub(crate) dial_at: Instant,
     /// When it wants to be looked at.
     pub(crate) look_at: Instant,
@@ -128,7 +128,7 @@ pub(crate) struct Neighbour {
     pub(crate) since: Instant,
     /// When its last beacon came.
     pub(crate) last: Instant,
-    /// The format of that.
+    /// The format of the beacon.
     pub(crate) format: Format,
     /// The time between its beacons, as it says, or as this node's.
     pub(crate) period: Duration,
@@ -137,7 +137,7 @@ pub(crate) struct Neighbour {
 }
 
 impl Neighbour {
-    /// One that is heard of for the first time.
+    /// A neighbour that is heard of for the first time.
     pub(crate) fn new(now: Instant, from: SocketAddr, format: Format, dial_at: Instant) -> Self {
         Self {
             candidates: Vec::new(),
@@ -196,7 +196,7 @@ impl Neighbour {
         }
     }
 
-    /// It says from this address that it goes.
+    /// The neighbour says from this address that it goes.
     pub(crate) fn departs(&mut self, now: Instant, from: IpAddr) {
         self.candidates.retain(|it| it.source != from);
         self.look_at = now;

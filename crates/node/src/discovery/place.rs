@@ -57,7 +57,7 @@ struct Fresh {
     bound: u32,
     until: Instant,
     count: u32,
-    /// By the addresses that told of them; no more than the bound.
+    /// Counts by the addresses that told of them; no more than the bound.
     by_source: BTreeMap<IpAddr, u32>,
 }
 

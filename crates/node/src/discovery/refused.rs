@@ -1,28 +1,28 @@
-//! [`Refused`]: why a beacon does not lead to a neighbour, and counts of beacons.
+//! [`Refused`]: the reason for which a beacon does not lead to a neighbour, and counts of beacons.
 
 /// Why a beacon is of no use. Each has its name in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Refused {
-    /// It could not be read.
+    /// The beacon could not be read.
     Malformed,
-    /// It is one of this node's, or of somebody who takes its name.
+    /// The beacon is one of this node's, or of somebody who takes its name.
     Own,
     /// Policy does not name its node.
     NotAccepted,
-    /// It has no service of the convergence layer that is asked for.
+    /// The beacon has no service of the convergence layer that is asked for.
     NoService,
     /// Its services are at addresses where nobody is: multicast, broadcast, or a loopback address from elsewhere.
     Address,
     /// A session at its address was with somebody else, a while ago.
     Identity,
-    /// As many neighbours are known as may be, of its sender or at all.
+    /// No more neighbours may be known, of its sender or at all.
     TooMany,
-    /// As many neighbours have become known in this second as may.
+    /// No more neighbours may become known in this second.
     TooFast,
 }
 
 impl Refused {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 8] = [
         Self::Malformed,
         Self::Own,
@@ -34,7 +34,7 @@ impl Refused {
         Self::TooFast,
     ];
 
-    /// Its name in metrics.
+    /// The value's name in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ pub struct BeaconCounts {
 }
 
 impl BeaconCounts {
-    /// Those that were of no use for this reason.
+    /// Beacons that were of no use for this reason.
     #[must_use]
     pub fn refused(&self, reason: Refused) -> u64 {
         self.refused.get(reason.at()).copied().unwrap_or_default()

@@ -15,19 +15,19 @@ pub(crate) struct Connections {
     streams: BTreeMap<StreamId, Connection>,
 }
 
-/// One of them.
+/// A connection of a program.
 pub(crate) struct Connection {
     pub(crate) reader: FrameReader,
     pub(crate) part: Part,
     /// Its timer, as it was set.
     pub(crate) timeout: Option<Instant>,
-    /// The driver is to ask for octets.
+    /// Whether the driver is to ask for octets.
     pub(crate) flush_pending: bool,
 }
 
 /// The part that a program takes.
 pub(crate) enum Part {
-    /// It has until then to say which.
+    /// The time until which the program has to say which.
     Unknown(Instant),
     /// A router.
     Router(RouterId),

@@ -1,4 +1,4 @@
-//! The copies of bundles that a program decides about: sessions ask for them, and say what became of them.
+//! The copies of bundles that a program decides about: sessions ask for them, and tell their fate.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! A router that is a program: what is kept of each bundle that it decides about.
+//! A router that is a program, and the state of each bundle that it decides about.
 //!
 //! The program is asked about each bundle once, and about few at a time; whatever it says, also later, holds until it says something
 //! else. Without it bundles go where it has said, and others wait: after the fallback's time they go by routes, where there are any. A
@@ -33,7 +33,7 @@ pub(crate) struct External {
     pub(super) policy: ExternalPolicy,
     /// The connection of the program, while it is there.
     pub(super) session: Option<StreamId>,
-    /// Octets for it.
+    /// Octets for the program.
     pub(super) out: Vec<u8>,
     /// Why the connection is to end.
     pub(super) fault: Option<String>,
@@ -51,7 +51,7 @@ pub(crate) struct External {
     pub(super) timers: BTreeSet<(Instant, u64)>,
     /// Bundles for each neighbour.
     pub(super) wanted: BTreeMap<NodeId, BTreeSet<u64>>,
-    /// Those of them that rest until then.
+    /// Bundles for each neighbour that rest until then.
     pub(super) paused: BTreeMap<NodeId, BTreeSet<(Instant, u64)>>,
     pub(super) up: BTreeSet<NodeId>,
     /// Neighbours of which the program is to be told.
@@ -81,11 +81,11 @@ pub(crate) enum Wish {
     Leave(BundleKey),
     /// No decision has come: it goes by routes, if there are any.
     FallBack(BundleKey),
-    /// It goes by routes no longer.
+    /// The bundle goes by routes no longer.
     Return(BundleKey),
-    /// All that were to have it have it.
+    /// All nodes that were to have the bundle have it.
     Spent(BundleKey),
-    /// It is to be dropped, for this reason.
+    /// The bundle is to be dropped, for this reason.
     Discard(BundleKey, u8),
 }
 
@@ -94,11 +94,11 @@ pub(crate) enum Wish {
 pub(super) enum Standing {
     /// There is no decision.
     Undecided,
-    /// It waits.
+    /// The bundle waits.
     Held,
-    /// It goes to these.
+    /// The bundle goes to these nodes.
     Forward(Mode, Vec<NodeId>),
-    /// It goes by routes.
+    /// The bundle goes by routes.
     Left,
 }
 
@@ -110,11 +110,11 @@ pub(super) struct Routed {
     pub(super) asked: Option<Instant>,
     /// Its timer.
     pub(super) timer: Option<Instant>,
-    /// The program knows of it.
+    /// Whether the program knows of the bundle.
     pub(super) is_told: bool,
-    /// Nodes that were given it.
+    /// Nodes that were given the bundle.
     pub(super) given: Vec<NodeId>,
-    /// Those of them since the last decision.
+    /// Nodes that were given the bundle since the last decision.
     pub(super) done: Vec<NodeId>,
     /// Nodes that are to have none.
     pub(super) barred: Vec<NodeId>,
@@ -208,7 +208,7 @@ impl External {
         &self.name
     }
 
-    /// It decides about destinations of this pattern, too.
+    /// The router decides about destinations of this pattern, too.
     pub(crate) fn add_pattern(&mut self, pattern: &str) {
         self.patterns.push(pattern.into());
     }
@@ -282,7 +282,7 @@ impl External {
         self.patterns = patterns;
     }
 
-    /// It is gone, and these octets for it are left.
+    /// The program is gone, and these octets for it are left.
     pub(crate) fn end(&mut self) -> Vec<u8> {
         self.session = None;
         self.fault = None;

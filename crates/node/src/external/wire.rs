@@ -68,7 +68,7 @@ pub enum WireError {
     Trailing,
 }
 
-/// To how many of its next hops a bundle goes, and whether it stays.
+/// The number of its next hops to which a bundle goes, and whether it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// To the first that has room; then it is let go.
@@ -92,14 +92,14 @@ impl Mode {
 /// A message of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It is the router of this name.
+    /// The program is the router of this name.
     Router {
         /// Highest version that it speaks.
         version: u64,
         /// The name in the node file.
         name: String,
     },
-    /// It leads to a neighbour.
+    /// The program leads to a neighbour.
     Neighbour {
         /// Highest version that it speaks.
         version: u64,
@@ -114,9 +114,9 @@ pub enum Said {
     Forward {
         /// The bundle's number.
         number: u64,
-        /// To how many.
+        /// The number of hops that get it.
         mode: Mode,
-        /// At most [`HOPS_BOUND`].
+        /// The hops, at most [`HOPS_BOUND`].
         hops: Vec<NodeId>,
     },
     /// A bundle waits.
@@ -142,7 +142,7 @@ pub enum Said {
     Advert {
         /// The neighbour.
         peer: NodeId,
-        /// At most [`ADVERT_OCTETS_MAX`].
+        /// The advert, at most [`ADVERT_OCTETS_MAX`].
         octets: Vec<u8>,
     },
 }
@@ -298,18 +298,18 @@ pub struct Question {
 /// The outcome of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The neighbour has it.
+    /// The neighbour has the bundle.
     Given,
-    /// It has not; it is tried again.
+    /// The neighbour has no copy; it is tried again.
     Returned,
-    /// It is to have none: it has the bundle, or the bundle does not fit.
+    /// The neighbour is to have none: it has the bundle, or the bundle does not fit.
     Barred,
 }
 
 /// A message to a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told<'a> {
-    /// It is welcome.
+    /// The program is welcome.
     Welcome {
         /// The version that is spoken.
         version: u64,
@@ -324,7 +324,7 @@ pub enum Told<'a> {
     },
     /// A neighbour is there, or gone.
     Neighbour {
-        /// Its ID.
+        /// The neighbour's ID.
         peer: &'a NodeId,
         /// Whether there is a session.
         is_up: bool,
@@ -358,7 +358,7 @@ pub enum Told<'a> {
     },
     /// The node ends the connection.
     Bye {
-        /// Why, for people.
+        /// The reason, for people.
         reason: &'a str,
     },
 }

@@ -20,8 +20,8 @@ impl Forwarding {
         self.routers.believes()
     }
 
-    /// Whose word is believed for bundles of a source and a destination. Those of which no router makes copies, and those that go to several
-    /// nodes, have none: one member of a group does not speak for the others.
+    /// The nodes whose acknowledgments end copies of bundles of a source and a destination. Those of which no router makes copies, and those that
+    /// go to several nodes, have none: one member of a group does not speak for the others.
     pub(super) fn trust(
         &self,
         source: &EndpointId,

@@ -37,7 +37,7 @@ impl Forwarding {
         self.routers.handle_timeout(now.monotonic);
     }
 
-    /// What a router has to say to a neighbour; before that, the bundles of which no copy is wanted any more.
+    /// A router's next advert to a neighbour; before that, the bundles of which no copy is wanted any more.
     pub(crate) fn poll_advert(
         &mut self,
         held: &Held,
@@ -50,7 +50,7 @@ impl Forwarding {
         self.routers.poll_advert(key, &hash)
     }
 
-    /// What a router said last to a neighbour has not left: true where the router says all again.
+    /// A router's last advert to a neighbour has not left: true where the router says all again.
     pub(crate) fn tell_anew(&mut self, router: &str, peer: &NodeId) -> bool {
         let router = self.routers.named(router);
         router.is_some_and(|router| router.tell_anew(peer))
@@ -61,7 +61,7 @@ impl Forwarding {
         self.routers.named(name).is_some()
     }
 
-    /// What a neighbour's router says. False where no router of this node knows what to do with it.
+    /// An advert of a neighbour's router. False where no router of this node knows what to do with it.
     pub(crate) fn hear(
         &mut self,
         held: &Held,

@@ -1,4 +1,4 @@
-//! Which small bundles may leave or be delivered while their sync runs.
+//! Small bundles that may leave or be delivered while their sync runs.
 
 use crate::adjacencies::Adjacencies;
 use crate::before_sync::Orphan;

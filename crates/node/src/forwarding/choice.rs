@@ -32,7 +32,7 @@ pub(crate) struct SplitBundle {
     pub(crate) header: Box<Header>,
     /// Fragments read for or given to the session and not yet answered.
     pub(crate) outstanding: u64,
-    /// No more fragments will be made.
+    /// Whether no more fragments will be made.
     pub(crate) complete: bool,
     /// A fragment failed: the bundle stays here.
     pub(crate) failed: Option<Option<RefuseReason>>,

@@ -1,4 +1,4 @@
-//! Bundles of which several neighbours get a copy: what belongs to one transfer is kept for each neighbour by itself.
+//! Bundles of which several neighbours get a copy: the state of a transfer is kept for each neighbour by itself.
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
@@ -36,18 +36,18 @@ pub(crate) struct Copies {
 /// A bundle that goes by routes, although its destination has a router.
 pub(super) struct Left {
     pub(super) router: RouterId,
-    /// It is its router's again, once it is back from where it is.
+    /// Whether the bundle is its router's again, once it is back from where it is.
     pub(super) is_back: bool,
 }
 
-/// One of them.
+/// The spread of a bundle's copies.
 pub(super) struct Spread {
     router: RouterId,
     /// Sessions that have it on their way.
     sessions: Vec<Carrier>,
     /// Payload octets that nodes have already, from the first.
     acknowledged: BTreeMap<NodeId, u64>,
-    /// Its destination's node has it: it is deleted once no session has it.
+    /// Whether its destination's node has it: it is deleted once no session has it.
     is_over: bool,
 }
 
@@ -126,18 +126,18 @@ impl Copies {
 struct Carrier {
     session: SessionId,
     peer: NodeId,
-    /// The node has brought a copy of it meanwhile: it needs none, whatever becomes of this one.
+    /// Whether the node has brought a copy of it meanwhile: it needs none, whatever becomes of this one.
     has_it: bool,
 }
 
 /// The end of a copy's transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyEnd {
-    /// The neighbour has it.
+    /// The neighbour has the copy.
     Given,
-    /// It has not, and is given none before so long.
+    /// The neighbour has not, and is given none before so long.
     Returned(Duration),
-    /// It is never to have one.
+    /// The neighbour is never to have the copy.
     Barred,
 }
 

@@ -30,7 +30,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// The fate of a bundle that went on while it was not durable here, and still is not.
 #[derive(Clone, Debug)]
 pub(crate) enum CutThrough {
-    /// It is being sent while it comes in.
+    /// The bundle is being sent while it comes in.
     UnderWay(CutThroughTransfer),
     /// All of it was given to a session.
     Left(SessionId, TransferId),
@@ -38,7 +38,7 @@ pub(crate) enum CutThrough {
     Given,
     /// An application has it for good.
     Confirmed,
-    /// The echo service has answered it.
+    /// The echo service has answered the bundle.
     Answered,
     /// Somebody has been given it and has said nothing, and the store could not keep it.
     Orphaned(Orphan),
@@ -151,7 +151,7 @@ impl Forwarding {
         let is_way = |session: &SessionId| {
             adjacencies.neighbour(*session).is_some_and(|neighbour| {
                 let whole = neighbour.policy.fragment_octets;
-                // What crosses into the other version (docs/gateway.md) waits until it is stored: it may turn out to have no form there.
+                // A bundle that crosses into the other version (docs/gateway.md) waits until it is stored: it may turn out to have no form there.
                 neighbour.policy.cut_through == Enabled::Yes
                     && neighbour.speaks(entry.version())
                     && !neighbour.session.holds_unverified()
@@ -345,8 +345,8 @@ impl Forwarding {
         adjacencies.end_early(attention, now, under_way);
     }
 
-    /// Whom a bundle came from is told that it is durable here; by policy only once the next hop has it, where
-    /// it is on its way there already.
+    /// The neighbour that a bundle came from is told that it is durable here; by policy only once the next hop
+    /// has it, where it is on its way there already.
     pub(crate) fn acknowledge(
         &mut self,
         adjacencies: &mut Adjacencies,
@@ -379,7 +379,7 @@ impl Forwarding {
         }
     }
 
-    /// The next hop has taken a bundle or has not: whom it came from need not wait any longer.
+    /// The next hop has taken a bundle or has not: the neighbour that it came from need not wait any longer.
     pub(crate) fn pay(
         &mut self,
         adjacencies: &mut Adjacencies,

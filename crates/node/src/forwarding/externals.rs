@@ -19,7 +19,7 @@ impl Forwarding {
         !self.routers.externals().is_empty()
     }
 
-    /// Those routers.
+    /// The routers that are programs.
     pub(crate) fn externals(&self) -> &[External] {
         self.routers.externals()
     }

@@ -1,4 +1,4 @@
-//! Fragments for the way out: cut at fixed places, where the next hop takes no more.
+//! Fragments for the way out: cut at fixed places where the next hop takes no more octets.
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::session_id::SessionId;

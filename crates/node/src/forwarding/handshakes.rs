@@ -81,7 +81,7 @@ impl Forwarding {
         Some(table)
     }
 
-    /// What a neighbour answers: its bundles, those that it knows to be delivered, and its predictabilities, for every router. The copies that
+    /// A neighbour's answer: its bundles, those that it knows to be delivered, and its predictabilities, for every router. The copies that
     /// end, as far as the neighbour is believed.
     pub(crate) fn hear_response(
         &mut self,

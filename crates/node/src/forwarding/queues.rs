@@ -29,11 +29,11 @@ const DESTINATIONS_BOUND: usize = 16_384;
 /// Places of a queue that are looked at for one choice, those that bundles have left among them.
 const PLACES_BOUND: usize = 1_024;
 
-/// Which queue: a destination's, or that of its bundles that may not go over the first hops.
+/// A queue: a destination's, or that of its bundles that may not go over the first hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueueId {
     pub(crate) destination: EndpointIndex,
-    /// Which of the destination's hops comes first, counted from the best; those before it come last.
+    /// The destination's hop that comes first, counted from the best; those before it come last.
     pub(crate) detour: u8,
 }
 

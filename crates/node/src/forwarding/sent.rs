@@ -13,12 +13,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use dhow_bundle::storage::BundleKey;
 
-/// Which bundles have left over which links, by their destinations.
+/// Bundles that have left, by their destinations and links.
 #[derive(Default)]
 pub(crate) struct Sent {
     groups: BTreeMap<(EndpointIndex, LinkId), BTreeSet<BundleKey>>,
     count: usize,
-    /// Some link keeps what has left.
+    /// Whether some link keeps what has left.
     is_kept: bool,
 }
 

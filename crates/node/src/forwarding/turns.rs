@@ -1,8 +1,8 @@
 //! The order of bundles that wait: by priority (RFC 5050 4.2), and among those of one priority flows, each of one source to one destination, take
 //! turns.
 //!
-//! A bundle's place among those of its priority is a time that goes by octets (start-time fair queueing, Goyal, Vin, Cheng 1996): it is that of the
-//! bundle that left last, or, where its flow has brought more than has left since, behind what the flow has brought. So a flow
+//! A bundle's place among those of its priority is a time that goes by octets (start-time fair queueing, Goyal, Vin, Cheng 1996): the time of
+//! the bundle that left last, or, where its flow has brought more than has left since, behind the flow's bundles before. So a flow
 //! that begins is next at once, however much waits of another, flows that wait leave by turns, an octet of each for one of every
 //! other, and the bundles of a flow keep the order in which they came.
 
@@ -97,7 +97,7 @@ impl Turns {
         }
         let is_full = self.lanes.len() >= LANES && priority != Priority::Normal;
         if is_full && !self.lanes.contains_key(&lane) {
-            // Whoever gives bundles many priorities has few turns of each.
+            // A source that gives bundles many priorities has few turns of each.
             lane.1 = 0;
         }
         self.lanes.entry(lane).or_insert(now)
@@ -235,7 +235,7 @@ mod tests {
             assert!(orders.iter().all(|it| priority_of(*it) == priority));
             before = orders.last().copied();
         }
-        // What leaves of one priority gives nobody a later turn in another.
+        // Bundles of one priority that leave give nobody a later turn in another.
         for _ in 0..1_000 {
             let order = come(&mut turns, 0, Priority::EXPEDITED);
             turns.leave(order);

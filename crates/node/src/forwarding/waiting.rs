@@ -166,7 +166,7 @@ impl Forwarding {
         self.routes.add(route, hop)
     }
 
-    /// Everything that waits asks its way again, and who is up is served again.
+    /// Everything that waits asks its way again, and neighbours that are up are served again.
     pub(crate) fn reroute(
         &mut self,
         held: &mut Held,

@@ -1,4 +1,4 @@
-//! Compressed octets (zlib, RFC 1950; deflate, RFC 1951), read alone: IBR-DTN compresses every response, whoever asks.
+//! Compressed octets (zlib, RFC 1950; deflate, RFC 1951), read alone: IBR-DTN compresses every response.
 //!
 //! A code is decoded bit by bit: messages come once a second from a neighbour, and have a megabyte at most.
 
@@ -190,7 +190,7 @@ impl<'a> Bits<'a> {
         Ok(bits)
     }
 
-    /// As many bits as an index.
+    /// Takes as many bits, as an index.
     fn index(&mut self, count: u32) -> Result<usize, Refusal> {
         usize::try_from(self.take(count)?).map_err(|_| Refusal::Compression)
     }

@@ -5,7 +5,7 @@ use thiserror::Error;
 /// The rule that the octets of a handshake break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// They end too early.
+    /// The octets end too early.
     #[error("the octets end too early")]
     Truncated,
     /// Octets follow the end of the message, of an item or of compressed octets.

@@ -87,7 +87,7 @@ fn fraction(text: &str) -> Option<u64> {
     }
     let places = i32::try_from(part.len()).ok()?.checked_sub(exponent)?;
     let scaled = match u32::try_from(places) {
-        // 10^38 is the greatest power in 128 bits: what is divided by more is nothing.
+        // 10^38 is the greatest power in 128 bits: a number divided by more is nothing.
         Ok(places) => 10_u128
             .checked_pow(places)
             .map_or(0, |by| digits * u128::from(ONE) / by),

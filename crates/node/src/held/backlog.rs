@@ -1,4 +1,4 @@
-//! Octets given to the store that are not durable yet: what the bound of its queue is for, and whose they are.
+//! Octets given to the store that are not durable yet, by stream: the bound of the store's queue is for them.
 //!
 //! A stream may give more while its own octets are less than [`SHARE`] times the room that is left (dynamic thresholds, Choudhury,
 //! Hahne 1998): one alone fills nearly the whole queue, several have equal parts of it, and there is always room for one that
@@ -18,9 +18,9 @@ const SHARE: u64 = 7;
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     octets: u64,
-    /// Those of applications' requests.
+    /// Octets of applications' requests.
     of_clients: u64,
-    /// Those of each stream that has given any.
+    /// Octets of each stream that has given any.
     shares: BTreeMap<StreamId, u64>,
     /// Those of bundles that arrive no longer: the store has them until it answers the abandonment. Each waits with an
     /// octet at least, so there are no more than the queue has octets.

@@ -22,9 +22,9 @@ use crate::held::shares::Shares;
 /// Entries that are allocated at once: a table that is copied when it grows stops the node for as long.
 const SHEET: usize = 256;
 
-/// An identity's hash, as much of it as tables keep so that they need not look at what they hold. Bundles that were made one
+/// An identity's hash, as much of it as tables keep so that they need not look at their entries. Bundles that were made one
 /// after the other have neighbouring ones: they mostly come and go together, and then lie together in a table that no
-/// cache holds. Which of a source's bundles are neighbours is fixed; where they lie nobody can foresee.
+/// cache holds. The neighbours of a source's bundle are fixed; where they lie nobody can foresee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digest(u32);
 
@@ -117,7 +117,7 @@ impl Digest {
         u64::from(self.0.wrapping_mul(ODD)) << 32 | u64::from(self.0)
     }
 
-    /// All of it.
+    /// All bits of the digest.
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }
@@ -363,7 +363,7 @@ impl Bundles {
         self.count
     }
 
-    /// Octets of them.
+    /// Octets of the bundles.
     pub(crate) fn octets(&self) -> u64 {
         self.octets
     }
@@ -382,7 +382,7 @@ impl Bundles {
         self.iter_from(BundleKey(0))
     }
 
-    /// Those of them from this key on.
+    /// The bundles from this key on.
     pub(crate) fn iter_from(&self, from: BundleKey) -> impl Iterator<Item = (BundleKey, &Entry)> {
         let (sheet, _) = split(from.0);
         let first = u32::try_from(sheet * SHEET).unwrap_or(u32::MAX);
@@ -446,7 +446,7 @@ pub(crate) mod tests {
         Entry::new(entry(sequence, Instant::START)).identity()
     }
 
-    /// There may be ten million of them: what is rare is behind a pointer.
+    /// There may be ten million of them: rare fields are behind a pointer.
     #[test]
     fn an_entry_has_no_more_octets_than_it_needs() {
         assert_eq!(size_of::<Entry>(), 128);

@@ -23,7 +23,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Of a bundle that is in no chain.
+    /// The links of a bundle that is in no chain.
     pub(super) const OUT: Self = Self {
         before: NOWHERE,
         after: NOWHERE,
@@ -39,7 +39,7 @@ impl Links {
 pub(crate) trait Kind {
     /// The links of that kind.
     fn links(entry: &Entry) -> Links;
-    /// As `links`, to change them.
+    /// The links as by `links`, to change them.
     fn links_mut(entry: &mut Entry) -> &mut Links;
 }
 
@@ -72,11 +72,11 @@ impl Kind for Waiting {
 /// A bundle's relation to the chains of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It is in none.
+    /// The bundle is in no chain.
     Out,
-    /// It stands beside one.
+    /// The bundle stands beside a chain.
     Beside,
-    /// It is in one.
+    /// The bundle is in a chain.
     In,
 }
 

@@ -27,7 +27,7 @@ const CUT_BOUND: usize = 1_024;
 /// Ranges of the payload of one bundle of which custody was taken, at most: fragments of more are sent again with the whole.
 const TAKEN_RANGES_BOUND: usize = 1_024;
 
-/// Custody, and what is under way for it.
+/// Custody, and the signals under way for it.
 pub(crate) struct HeldCustody {
     custody: Custody,
     policy: CustodyPolicy,

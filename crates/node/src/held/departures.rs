@@ -20,7 +20,7 @@ const BOUND: usize = 1 << 18;
 
 /// The departures that are known.
 pub(crate) struct Departures {
-    /// Those of this period, and of the one before.
+    /// Departures of this period, and of the one before.
     recent: [HashTable<u64>; 2],
     since: Instant,
     hasher: FixedState,

@@ -1,4 +1,4 @@
-//! Records that came out of carriers: in how many each was, one in the other (draft-ietf-dtn-bibect-03).
+//! Records that came out of carriers: the number of carriers of each, one in the other (draft-ietf-dtn-bibect-03).
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! Endpoint IDs that stored bundles name, each kept once and counted, with what they are to this node.
+//! Endpoint IDs that stored bundles name, each kept once and counted, with their meaning to this node.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher as _;
@@ -59,7 +59,7 @@ pub(crate) struct Endpoints {
     text_octets: usize,
     /// Places that were asked for last: bundles that come together name the same few endpoints.
     recent: [u32; RECENT],
-    /// Which of them is the oldest.
+    /// The position of the oldest of `recent`.
     oldest: usize,
 }
 
@@ -119,7 +119,7 @@ impl Endpoints {
         index
     }
 
-    /// One user fewer; the last one frees the place.
+    /// Counts one user less; the last one frees the place.
     pub(crate) fn release(&mut self, index: EndpointIndex) {
         if self.count(index.0, -1) == 0
             && let Some(known) = self.slot(index.0).and_then(Option::take)

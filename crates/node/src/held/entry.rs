@@ -27,9 +27,9 @@ pub(crate) struct Fragment {
 /// Why a bundle was removed, when a copy that comes later must be known for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
-    /// An application has it.
+    /// An application has the bundle.
     Delivered,
-    /// The next hop has it.
+    /// The next hop has the bundle.
     Forwarded,
     /// Expired, dropped or corrupt.
     Deleted,
@@ -49,7 +49,7 @@ pub(crate) struct NewEntry {
     pub(crate) version: Version,
     /// Bundle processing control flags of that version.
     pub(crate) flags: u64,
-    /// Its report-to endpoint reads aggregated reports.
+    /// Whether its report-to endpoint reads aggregated reports.
     pub(crate) reads_aggregated_reports: bool,
     /// The order in which it leaves this node.
     pub(crate) priority: Priority,
@@ -70,7 +70,7 @@ pub(crate) struct NewEntry {
 /// The time since a bundle was received.
 #[derive(Clone, Debug)]
 pub(crate) enum HeldTime {
-    /// It comes in now.
+    /// The bundle comes in now.
     Arriving(Received),
     /// An earlier run of this node stored it so many milliseconds before `now`, as far as the wall clock tells.
     Recovered {
@@ -84,7 +84,7 @@ pub(crate) enum HeldTime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Received {
     pub(crate) at: Instant,
-    /// By the wall clock.
+    /// The time by the wall clock.
     pub(crate) dtn: DtnTime,
     pub(crate) age_ms: u64,
 }
@@ -150,11 +150,11 @@ pub(super) struct Rare {
     /// The other bits of its flags.
     flags: u64,
     reads_aggregated_reports: bool,
-    /// It has no form in the other version of the Bundle Protocol.
+    /// Whether the bundle has no form in the other version of the Bundle Protocol.
     is_untranslatable: bool,
     retry_at: Instant,
     pending_deletion: Option<u8>,
-    /// It was there when the bundle began to be held.
+    /// Whether it was there when the bundle began to be held.
     pub(super) is_counted: bool,
 }
 
@@ -428,7 +428,7 @@ impl Entry {
         }
     }
 
-    /// Its octets lie there.
+    /// Sets the places of the bundle's octets.
     pub(crate) fn set_extents(&mut self, extents: Extents) {
         self.marks |= HAS_PLACE;
         let octets = self.octets();
@@ -526,13 +526,13 @@ impl Entry {
         self.rare_mut().pending_deletion = Some(reason);
     }
 
-    /// It was found to have no form in the other version of the Bundle Protocol.
+    /// Whether the bundle was found to have no form in the other version of the Bundle Protocol.
     pub(crate) fn is_untranslatable(&self) -> bool {
         let rare = self.rare.as_ref();
         rare.is_some_and(|rare| rare.is_untranslatable)
     }
 
-    /// It has no form in the other version of the Bundle Protocol.
+    /// The bundle has no form in the other version of the Bundle Protocol.
     pub(crate) fn mark_untranslatable(&mut self) {
         self.rare_mut().is_untranslatable = true;
     }

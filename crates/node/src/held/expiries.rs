@@ -1,4 +1,4 @@
-//! When held bundles expire: in rough order for as long as that is far off, to the nanosecond once it is near.
+//! Expiries of held bundles: in rough order as long as they are far off, to the nanosecond once they are near.
 //!
 //! A tree of all instants costs two descents of cold memory for every bundle that only passes through. Here a bundle is in a bag of those that
 //! expire in about the same second, as a chain through their entries.
@@ -148,7 +148,7 @@ mod tests {
     use crate::held::bundles::tests::entry;
 
     proptest! {
-        /// Whatever comes, goes and expires: the same as a set of instants.
+        /// Bundles come, go and expire in any order: the same as a set of instants.
         #[test]
         fn bundles_expire_in_the_order_of_their_instants(
             steps in proptest::collection::vec((0_u8..8, 0_u64..20_000_000_000, any::<prop::sample::Index>()), 0..300)

@@ -41,7 +41,7 @@ impl Index {
         first.copied().unwrap_or(END)
     }
 
-    /// As [`Self::first`], to change it.
+    /// The first one as by [`Self::first`], to change it.
     pub(super) fn first_mut(&mut self, digest: Digest) -> Option<&mut u32> {
         let (sheet, row) = split(self.list(digest));
         self.sheets.get_mut(sheet)?.get_mut(row)

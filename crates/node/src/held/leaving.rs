@@ -30,7 +30,7 @@ impl Leaving {
         u64::try_from(self.bundles.len()).unwrap_or(u64::MAX)
     }
 
-    /// Octets of them.
+    /// Octets of the bundles.
     pub(crate) const fn octets(&self) -> u64 {
         self.octets
     }

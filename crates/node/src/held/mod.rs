@@ -1,4 +1,4 @@
-//! The bundles that this node holds: what comes into the store, what is in it, and what is remembered of what was.
+//! The bundles that this node holds: those that come into the store, those in it, and the memory of those that were.
 
 use crate::adjacencies::Adjacencies;
 use crate::adjacencies::neighbour::Neighbour;
@@ -95,7 +95,7 @@ pub(crate) struct Held {
     backlog: Backlog,
     /// Parts that are kept of bundles that are coming in.
     reactive: BTreeMap<BundleKey, Reactive>,
-    /// Those parts on their way into the store.
+    /// The kept parts on their way into the store.
     reactive_fragments: BTreeMap<BundleKey, ReactiveFragment>,
     retracted: Retracted,
     /// The octets that they and the bundles have in common.
@@ -597,7 +597,7 @@ impl Held {
         }
     }
 
-    /// A bundle's identity for whoever is told of what happens to every bundle.
+    /// A bundle's identity for drivers that are told of every event.
     #[inline]
     pub(crate) fn told(&self, out: &mut Outbox, entry: &Entry) -> Option<BundleId> {
         (out.telling.is_of_bundles()).then(|| self.bundle_id(entry))

@@ -42,7 +42,7 @@ const KEEP_OCTETS: u64 = 64 * 1024;
 /// than that is lost with a contact, and bundles over fast links are here before.
 const STEP: Duration = Duration::from_millis(20);
 
-/// It has this share more than the one before, at least: each costs the store a list of all places.
+/// A part has this share more than the one before, at least: each costs the store a list of all places.
 const STEP_SHARE: u64 = 32;
 
 /// Prefixes that were acknowledged and then not kept because the whole turned out wrong, remembered at most.
@@ -76,11 +76,11 @@ pub(crate) struct ReactiveFragment {
 /// The fate of a fragment once it is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is kept while the rest of the bundle comes in.
+    /// The part is kept while the rest of the bundle comes in.
     Kept,
     /// Nothing more comes: it goes its way.
     Final,
-    /// It is not wanted any more.
+    /// The part is not wanted any more.
     Dropped,
 }
 
@@ -252,7 +252,7 @@ impl Held {
         Some(key)
     }
 
-    /// A bundle has begun to come in: what comes of it is kept in parts where that is agreed and allowed.
+    /// A bundle has begun to come in: its octets are kept in parts where that is agreed and allowed.
     pub(crate) fn begin_reactive(
         &mut self,
         adjacencies: &Adjacencies,

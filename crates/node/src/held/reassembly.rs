@@ -14,8 +14,8 @@ use crate::held::bundles::{Entry, Identity};
 use crate::held::endpoints::EndpointIndex;
 use crate::held::retention::State;
 
-/// Which application data unit: source, creation timestamp, destination and its total length, so that
-/// fragments which contradict each other never meet.
+/// The identity of an application data unit: source, creation timestamp, destination and its total
+/// length, so that fragments which contradict each other never meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct UnitId {
     pub(crate) source: EndpointIndex,
@@ -59,7 +59,7 @@ struct Whole {
     id: UnitId,
     parts: Vec<Part>,
     members: Vec<BundleKey>,
-    /// As many of the members, from the first, are known to be intact.
+    /// The number of members, from the first, that are known to be intact.
     sound: usize,
 }
 
@@ -83,11 +83,11 @@ impl Unit {
 #[derive(Default)]
 pub(crate) struct Reassembly {
     units: BTreeMap<UnitId, Unit>,
-    /// By the fragment that stands for the whole.
+    /// Wholes by the fragment that stands for each.
     whole: BTreeMap<BundleKey, Whole>,
     /// The fragment that stands for the whole of a unit: there is one at most.
     whole_of: BTreeMap<UnitId, BundleKey>,
-    /// Which fragment stands for the whole that a fragment is part of.
+    /// The fragment that stands for the whole, by each fragment that is part of it.
     stands_for: BTreeMap<BundleKey, BundleKey>,
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Removed {
     /// Octets of memory that they take, the texts of their sources included, and may take.
     octets: usize,
     octets_bound: usize,
-    /// Of those that left and had no more room here.
+    /// Departures of bundles that had no more room here.
     pub(crate) departures: Departures,
 }
 
@@ -80,9 +80,9 @@ impl Remembered {
 /// The knowledge of a bundle that comes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recollection {
-    /// An application has it.
+    /// An application has the bundle.
     Delivered,
-    /// It left, after it had come back so often and with this hop count.
+    /// The bundle left, after it had come back so often and with this hop count.
     Left { returns: u8, hops: Option<u8> },
 }
 
@@ -323,7 +323,7 @@ mod tests {
     }
 
     proptest! {
-        /// The newest are known, what was said of them last holds, and every endpoint is counted.
+        /// The newest are known, the last words about them hold, and every endpoint is counted.
         #[test]
         fn the_last_so_many_are_remembered(
             bound in 1_usize..20,

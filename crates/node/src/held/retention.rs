@@ -57,11 +57,11 @@ pub(crate) enum State {
     Arriving,
     /// A fragment that holds the first octets of a bundle that is still coming in.
     Kept,
-    /// It is durable, and its way is not known yet (RFC 9171 5.2, 5.6: dispatch pending).
+    /// The bundle is durable, and its way is not known yet (RFC 9171 5.2, 5.6: dispatch pending).
     DispatchPending,
-    /// It waits in its destination's queue for a hop or a subscriber (RFC 9171 5.4: forward pending).
+    /// The bundle waits in its destination's queue for a hop or a subscriber (RFC 9171 5.4: forward pending).
     Waiting,
-    /// It is with a session, a subscriber or a service of this node.
+    /// The bundle is with a session, a subscriber or a service of this node.
     InFlight,
     /// A fragment for an endpoint here that waits for the others (RFC 9171 5.9: reassembly pending).
     Reassembling,
@@ -70,10 +70,10 @@ pub(crate) enum State {
         /// When the timer does.
         until: Instant,
     },
-    /// It has left over a link that promises nothing, and is kept: for a session over another link, or until it expires. Or this node is its
+    /// The bundle has left over a link that promises nothing, and is kept: for a session over another link, or until it expires. Or this node is its
     /// custodian and waits for a signal (RFC 5050 5.10: custody accepted).
     Sent,
-    /// Its octets are damaged on disk: it is neither sent nor delivered, and kept for whoever can mend it.
+    /// Its octets are damaged on disk: it is neither sent nor delivered, and kept for a person who can mend it.
     Quarantined,
     /// Its deletion was asked for and is not durable yet.
     Deleting,
@@ -90,22 +90,22 @@ pub(crate) enum Trigger {
     Queued,
     /// A session, a subscriber or a service of this node takes it.
     Taken,
-    /// It is a fragment whose unit is not whole.
+    /// The bundle is a fragment whose unit is not whole.
     PartOfUnit,
-    /// It stands for a unit that is whole.
+    /// The bundle stands for a unit that is whole.
     UnitWhole,
     /// Another fragment of its whole is damaged.
     UnitBroken,
-    /// It is tried again later.
+    /// The bundle is tried again later.
     RetryLater {
-        /// At this time.
+        /// The time of the next try.
         until: Instant,
     },
     /// All of it has left over a link that promises nothing, or is with the next hop while this node is its custodian.
     Left,
-    /// It has rested, or the event that it rested for has come; or a session over another link.
+    /// The bundle has rested, or the event that it rested for has come; or a session over another link.
     Woken,
-    /// Its octets are damaged.
+    /// Octets of the bundle are damaged.
     Damaged,
     /// Nothing retains it any more.
     Deleted,
@@ -162,10 +162,10 @@ pub(crate) struct Impossible {
 }
 
 impl Retention {
-    /// Of a bundle whose octets begin to come in.
+    /// The state of a bundle whose octets begin to come in.
     pub(crate) const ARRIVING: Self = Self(State::Arriving);
 
-    /// Of a bundle that an earlier run stored.
+    /// The state of a bundle that an earlier run stored.
     pub(crate) const RECOVERED: Self = Self(State::DispatchPending);
 
     pub(crate) const fn state(self) -> State {

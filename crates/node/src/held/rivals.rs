@@ -15,12 +15,12 @@ use crate::held::bundles::NewEntry;
 /// Copies of one bundle that come in at a time, at most.
 pub(crate) const RIVALS: usize = 8;
 
-/// Which copy began after which.
+/// The order in which copies of bundles began.
 #[derive(Default)]
 pub(super) struct Rivals {
-    /// Of each copy but the last, the one that began next.
+    /// The copy that began next, of each but the last.
     next: BTreeMap<BundleKey, BundleKey>,
-    /// Of each copy but the first, the one that began before.
+    /// The copy that began before, of each but the first.
     before: BTreeMap<BundleKey, BundleKey>,
 }
 

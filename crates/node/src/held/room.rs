@@ -43,7 +43,7 @@ pub(crate) struct DiskRoom {
     octets: u64,
     /// The medium that has that room.
     medium: Medium,
-    /// As the driver was told last.
+    /// The room as the driver was told last.
     told: Option<u64>,
 }
 

@@ -46,7 +46,7 @@ impl Shares {
     }
 
     fn change(&mut self, entry: &Entry, change: impl Fn(&mut Share)) {
-        // What was made here came from no neighbour, and no limit is on it.
+        // A bundle that was made here came from no neighbour, and no limit is on it.
         let Some(neighbour) = entry.previous() else {
             return;
         };

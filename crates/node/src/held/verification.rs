@@ -1,4 +1,4 @@
-//! The octets of held bundles, compared with their checksums: which were, and when.
+//! The octets of held bundles, compared with their checksums: the bundles that were, and the times.
 
 use crate::held::Held;
 use dhow_bundle::Instant;

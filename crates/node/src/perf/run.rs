@@ -31,9 +31,9 @@ pub(super) struct Came {
     pub(super) octets: u64,
     /// When its first octets came.
     pub(super) began: Instant,
-    /// When it was durable.
+    /// The time at which the bundle was durable.
     pub(super) at: Instant,
-    /// From its creation, where clocks tell.
+    /// The time from its creation, where clocks tell.
     pub(super) delay_ms: Option<i64>,
     /// The time for which it is of use, milliseconds.
     pub(super) lifetime_ms: u64,
@@ -179,7 +179,7 @@ impl Run {
 }
 
 impl Delays {
-    /// Of a bundle created at `created_ms` that is here at `now_ms`.
+    /// The delay of a bundle created at `created_ms` that is here at `now_ms`.
     pub(super) fn between(created_ms: u64, now_ms: u64) -> i64 {
         i64::try_from(now_ms.abs_diff(created_ms))
             .map_or(0, |size| if now_ms < created_ms { -size } else { size })

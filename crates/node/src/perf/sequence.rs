@@ -1,4 +1,4 @@
-//! Which sequence numbers of a stream have come, in whatever order.
+//! Sequence numbers of a stream that have come, in any order.
 
 use alloc::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ const RANGES_MAX: usize = 128;
 /// The relation of a sequence number to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Novelty {
-    /// It has not come before.
+    /// The number has not come before.
     New,
-    /// It has come before.
+    /// The number has come before.
     Repeated,
-    /// It lies in a gap that is no longer kept.
+    /// The number lies in a gap that is no longer kept.
     Uncertain,
 }
 

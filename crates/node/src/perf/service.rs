@@ -21,7 +21,7 @@ const RUNS_MAX: usize = 32;
 /// All measurements.
 pub(crate) struct Perf {
     runs: Vec<Run>,
-    /// Whose bundles are counted; all, where there are none.
+    /// The sources of bundles that are counted; all, where there are none.
     sources: Vec<EidPattern>,
     due: Option<Instant>,
 }
@@ -222,7 +222,7 @@ impl Node {
         if is_sent {
             run.told(now.monotonic, &summary);
         } else {
-            // Perhaps it is they that take the room: what was counted of them is told later.
+            // Perhaps it is they that take the room: their counts are told later.
             run.postpone(now.monotonic);
         }
         for key in run.release() {

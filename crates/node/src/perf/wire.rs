@@ -27,9 +27,9 @@ pub struct Probe {
     pub streams: u16,
     /// Time between two summaries that is wished for, milliseconds.
     pub interval_ms: u32,
-    /// Which stream, from 0.
+    /// The stream's number, from 0.
     pub stream: u32,
-    /// Which bundle of the stream, from 0.
+    /// The bundle's number in the stream, from 0.
     pub sequence: u64,
     /// Bundles of the stream in all; 0 while that is not known.
     pub total: u64,
@@ -85,7 +85,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// One more.
+    /// Adds a delay.
     pub fn add(&mut self, delay_ms: i64) {
         let first = self.count == 0;
         self.min_ms = if first {
@@ -121,9 +121,9 @@ pub struct Summary {
     pub repeated: u64,
     /// Of `bundles`, those that came so late, and with so many gaps before them, that they may have come before.
     pub uncertain: u64,
-    /// From the first octets of the first bundle to the newest bundle being durable, microseconds.
+    /// The time from the first octets of the first bundle to the newest bundle being durable, microseconds.
     pub span_us: u64,
-    /// From creation to the service.
+    /// The delays from creation to the service.
     pub delays: Delays,
 }
 
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// As `docs/perf-service.md` shows them.
+    /// The payloads as `docs/perf-service.md` shows them.
     #[test]
     fn payloads_are_to_the_octet_what_is_documented() {
         assert_eq!(

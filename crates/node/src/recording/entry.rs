@@ -50,7 +50,7 @@ pub enum Entry {
     },
     /// The time that the clocks show from now on.
     Time {
-        /// Both of them.
+        /// The time by both clocks.
         now: Now,
     },
     /// `Node::handle`.
@@ -71,7 +71,7 @@ pub enum Entry {
     },
     /// `Node::poll_octets`.
     Written {
-        /// Of which stream.
+        /// The stream.
         stream: StreamId,
         /// The number of octets that were wanted.
         limit: u64,
@@ -84,7 +84,7 @@ pub enum Entry {
     },
     /// `Node::poll_datagrams`.
     Given {
-        /// Of which conversation.
+        /// The conversation's stream.
         stream: StreamId,
         /// The largest number of datagrams that was wanted.
         limit: usize,
@@ -92,14 +92,14 @@ pub enum Entry {
         limit_octets: u64,
         /// Datagrams that came.
         datagrams: usize,
-        /// Octets in them.
+        /// Octets in the datagrams.
         octets: u64,
         /// The digest of all that has come so far.
         digest: u64,
     },
     /// Nothing follows.
     End {
-        /// Why.
+        /// The reason.
         finish: Finish,
     },
 }

@@ -79,7 +79,7 @@ impl FrameHead {
         })
     }
 
-    /// As octets: length, checksum of the content, checksum of the eight octets before; little-endian.
+    /// The head as octets: length, checksum of the content, checksum of the eight octets before; little-endian.
     #[must_use]
     pub fn encode(self) -> [u8; FRAME_HEAD_OCTETS] {
         let mut head = [0; FRAME_HEAD_OCTETS];

@@ -39,7 +39,7 @@ pub enum ItemError {
     /// A choice that this program does not know.
     #[error("{of} has no choice {code}")]
     Choice {
-        /// Of what.
+        /// The kind of the item.
         of: &'static str,
         /// The code that was found.
         code: u64,
@@ -266,7 +266,7 @@ impl<T: Item> Item for Vec<T> {
     fn read(reader: &mut Reader<'_>) -> Result<Self, ItemError> {
         let mut array = reader.array()?;
         let mut values = Self::new();
-        // Each value has an octet at least, so what is allocated is bounded by what is there.
+        // Each value has an octet at least, so allocations are bounded by the octets that are there.
         while array.next(reader)? {
             values.push(T::read(reader)?);
         }

@@ -20,7 +20,7 @@ use crate::driver::{Action, Event, StreamId, Telling};
 /// Octets after which a frame ends and another begins.
 const FRAME_OCTETS: usize = 1 << 20;
 
-/// Writes a node's recording, from its first octet; whoever drives the node takes the octets along.
+/// Writes a node's recording, from its first octet; the node's driver takes the octets along.
 #[derive(Debug)]
 pub struct Recorder {
     /// Whole frames, and one that has only place for its head yet.
@@ -32,7 +32,7 @@ pub struct Recorder {
     /// Calls of `poll` that are not written yet, and actions that they gave.
     polled: (u64, u64),
     digest: Digest,
-    /// Finds what is left out, where something is.
+    /// Finds the octets to leave out, where there are some.
     omission: Option<Omission>,
     runs: Runs,
 }

@@ -558,7 +558,7 @@ fn every_file_of_the_corpus_is_read_or_refused() {
 }
 
 proptest! {
-    /// Whatever octets are, they are an entry or none, and nothing falls over.
+    /// Any octets are an entry or none, and nothing panics.
     #[test]
     fn any_octets_are_read_or_refused(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = oracle::check_entries(&octets);

@@ -1,4 +1,4 @@
-//! The vocabulary that all crates share, as items: times, names of bundles, what a store is asked and says.
+//! The vocabulary that all crates share, as items: times, names of bundles, commands to a store and its events.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! Status reports: how many may be made, and those that wait for each other.
+//! Status reports: the bound of their number, and those that wait for each other.
 
 use crate::collection::Collections;
 use crate::config::Config;

@@ -117,7 +117,7 @@ struct Peer {
     is_up: bool,
 }
 
-/// Those that a node knows.
+/// The acknowledgments that a node knows.
 #[derive(Default)]
 pub(crate) struct Acknowledgments {
     now: Instant,
@@ -128,12 +128,12 @@ pub(crate) struct Acknowledgments {
     peers: BTreeMap<NodeId, Peer>,
     /// Neighbours that are to be told now.
     ready: BTreeSet<NodeId>,
-    /// When others are.
+    /// The time at which the next are due.
     due: Option<Instant>,
 }
 
 impl Acknowledgments {
-    /// One more is known. False where it was; it is then kept as long as the longer of both lifetimes says.
+    /// Adds an acknowledgment. False where it was known; it is then kept as long as the longer of both lifetimes says.
     pub(crate) fn insert(&mut self, now: Instant, it: Acknowledgment) -> bool {
         self.now = now;
         if it.until <= now {
@@ -196,7 +196,7 @@ impl Acknowledgments {
         known.is_some_and(|it| now < it.until)
     }
 
-    /// Those of bundles that live, the newest first.
+    /// The acknowledgments of bundles that live, the newest first.
     pub(crate) fn newest(&self, now: Instant) -> impl Iterator<Item = &Acknowledgment> {
         let newest = self.known.values().rev();
         newest.filter(move |it| now < it.until)

@@ -19,7 +19,7 @@ pub(super) struct Bundle {
     pub(super) permits: u64,
     /// The hops that it has gone.
     pub(super) hops: u64,
-    /// Octets of it in the store; 0 before it is known what it is.
+    /// Octets of it in the store; 0 before its header is known.
     pub(super) octets: u64,
     /// The IDs of the nodes that were given it, in CBOR one behind the other, in as many octets as a note has for them.
     pub(super) given: Vec<u8>,

@@ -31,7 +31,7 @@ const GIVEN_OCTETS: usize = NOTE_OCTETS - 2;
 /// Bundles that are looked at for one choice, of those that were passed by and of others.
 const LOOK_BOUND: usize = 64;
 
-/// A neighbour that has come is given nothing before it has told what it holds, or so long.
+/// A neighbour that has come is given nothing before it has told its bundles, or so long.
 const ADVERT_WAIT: Duration = Duration::from_secs(1);
 
 /// The router. The number of a bundle begins with the rank of its priority ([`order`]).
@@ -61,21 +61,21 @@ pub(crate) struct Flood {
 struct Peer {
     /// Of each priority all bundles before this number have had their turn; of one that is missing none.
     turns: BTreeMap<Priority, u64>,
-    /// Those of them that have another, and when.
+    /// Bundles of them that have another turn, and its time.
     again: BTreeMap<u64, Instant>,
     /// Those of them that rest until then, the first to wake first.
     paused: BTreeSet<(Instant, u64)>,
-    /// Those behind that have none: it has them.
+    /// Bundles behind that have no turn: the neighbour has them.
     known: BTreeSet<u64>,
     /// When it went, while it is away.
     went: Option<Instant>,
-    /// It may be about to tell what it holds: it is given nothing before.
+    /// The neighbour may be about to tell its bundles: it is given nothing before.
     awaited: Option<Instant>,
-    /// When it last told so.
+    /// The time at which the neighbour last told so.
     heard: Option<Instant>,
     /// When it was last told something, and before which number all bundles were, whatever their priority. None where it has come and is to be told of all.
     told: Option<(Instant, u64)>,
-    /// It had the time to tell, and did not: it is waited for no more until it does.
+    /// Whether the neighbour had the time to tell, and did not: it is waited for no more until it does.
     is_silent: bool,
 }
 
@@ -89,7 +89,7 @@ impl Peer {
         }
     }
 
-    /// It has these bundles.
+    /// The neighbour has these bundles.
     fn learn(&mut self, known: &[u64]) {
         for &number in known {
             self.finish(number);
@@ -113,7 +113,7 @@ impl Peer {
         self.turns.insert(priority_of(number), number + 1);
     }
 
-    /// It has a bundle, or is about to.
+    /// The neighbour has a bundle, or is about to.
     fn know(&mut self, number: u64) {
         if !self.is_behind(number) {
             self.known.insert(number);
@@ -205,7 +205,7 @@ impl Flood {
         self.forget_peers();
     }
 
-    /// Of too many neighbours those that went first are forgotten.
+    /// Forgets the neighbours that went first, where there are too many.
     fn forget_peers(&mut self) {
         while self.peers.len() > PEERS_BOUND
             && let Some((_, oldest)) = self.gone.pop_first()

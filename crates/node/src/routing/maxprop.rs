@@ -60,13 +60,13 @@ type Costs = BTreeMap<NodeId, u64>;
 /// The scheme.
 #[derive(Default)]
 pub(super) struct MaxProp {
-    /// Those of this node.
+    /// The likelihoods of this node.
     own: Likelihoods,
-    /// Those of others, and when they were so. None for times before this node began.
+    /// The likelihoods of others, and when they were so. None for times before this node began.
     others: BTreeMap<NodeId, (Option<Instant>, Likelihoods)>,
     /// The costs of the cheapest paths to nodes.
     costs: Costs,
-    /// Those from neighbours that are there and have told theirs.
+    /// The costs from neighbours that are there and have told their likelihoods.
     from: BTreeMap<NodeId, Costs>,
     version: u64,
     /// Octets of the store.
@@ -143,7 +143,7 @@ impl MaxProp {
         costs
     }
 
-    /// Those from here.
+    /// Finds the paths from this node.
     fn find_paths(&mut self) {
         self.costs = self.paths(&self.own);
     }
@@ -392,7 +392,7 @@ mod tests {
         Instant::START + Duration::from_secs(seconds)
     }
 
-    /// One that has met these nodes one after another.
+    /// A scheme that has met these nodes one after another.
     fn met(nodes: &[u32]) -> MaxProp {
         let mut maxprop = MaxProp::default();
         for (second, number) in (0..).zip(nodes) {

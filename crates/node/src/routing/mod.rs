@@ -1,4 +1,4 @@
-//! Which way a bundle leaves.
+//! The ways by which bundles leave.
 //!
 //! Static routes name the next hops of a destination, best first ([`static_routes`]): its bundles wait in a queue of their own, and
 //! nobody is asked for each. For destinations of other patterns a [`Router`] decides bundle by bundle, and may give copies to several
@@ -64,13 +64,13 @@ pub(crate) struct Facts<'a> {
     pub(crate) priority: Priority,
     /// Whether it was made here.
     pub(crate) is_own: bool,
-    /// The copies that may be made of it, where whoever gave it said so.
+    /// The copies that may be made of it, where the giver said so.
     pub(crate) permits: Option<u64>,
     /// The hops that it has gone, as far as it counts them and no restart was since.
     pub(crate) hops: u64,
     /// Octets of it in the store.
     pub(crate) octets: u64,
-    /// The neighbour that brought it.
+    /// The neighbour that brought the bundle.
     pub(crate) from: Option<&'a NodeId>,
 }
 
@@ -95,24 +95,24 @@ impl Facts<'_> {
 pub(crate) enum BundleChange<'a> {
     /// An earlier run of this node noted this of it ([`Router::note`]), which has this priority; it is held next.
     Noted(Priority, &'a [u8]),
-    /// It is held, and may leave. Comes again when it could not leave for a while.
+    /// The bundle is held, and may leave. Comes again when it could not leave for a while.
     Held(Facts<'a>),
     /// A session with this node has a copy on its way.
     Taken(&'a NodeId),
-    /// This node has it.
+    /// This node has the bundle.
     Given(&'a NodeId),
     /// This node has not got the copy that was on its way, and gets none before this time.
     Returned(&'a NodeId, Instant),
-    /// This node is to have no copy of it.
+    /// This node is to have no copy of the bundle.
     Barred(&'a NodeId),
-    /// It is held no more; its key may come back as another bundle's.
+    /// The bundle is held no more; its key may come back as another bundle's.
     Removed,
 }
 
 /// Whether a bundle may go to a neighbour, as far as that is not the router's to decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passage {
-    /// It may.
+    /// The bundle may go.
     Open,
     /// Not now: it is being compared with its checksums, or the neighbour has no room for bundles of its size.
     Later,
@@ -173,15 +173,15 @@ pub(crate) trait Router: Send {
     /// Whether it may have something to say ([`Router::poll_advert`]).
     fn has_adverts(&self) -> bool;
 
-    /// What it has to say to the router of the same kind of a neighbour, and that neighbour (docs/adverts.md).
+    /// The router's next advert to the router of the same kind of a neighbour, and that neighbour (docs/adverts.md).
     fn poll_advert(&mut self, key: AdvertKey, hash: IdentityHash<'_>) -> Option<(NodeId, Vec<u8>)>;
 
-    /// What it said last to a neighbour has not left, and is told no more. True where it says all again, for which it is asked next.
+    /// The last advert to a neighbour has not left, and will not. True where it says all again, for which it is asked next.
     fn tell_anew(&mut self, _: &NodeId) -> bool {
         false
     }
 
-    /// What a neighbour's router of the same kind says: any octets. False where they are no such advert.
+    /// An advert of a neighbour's router of the same kind: any octets. False where they are no such advert.
     fn handle_advert(
         &mut self,
         now: Instant,
@@ -198,7 +198,7 @@ pub(crate) trait Router: Send {
         None
     }
 
-    /// Those of a neighbour, before [`Router::handle_known`] is called for it.
+    /// The predictabilities of a neighbour, before [`Router::handle_known`] is called for it.
     fn handle_predictabilities(&mut self, _: Instant, _: &NodeId, _: &BTreeMap<NodeId, u64>) {}
 
     /// Octets of memory that it takes.
@@ -235,9 +235,9 @@ pub(crate) struct RouterId(u8);
 pub(crate) struct Rule {
     /// None for static routes.
     router: Option<RouterId>,
-    /// Whose word ends copies.
+    /// The nodes whose acknowledgments end copies.
     pub(crate) trust: Acknowledgments,
-    /// Which copies make room for others.
+    /// The copies that make room for others.
     pub(crate) drop: DropPolicy,
 }
 
@@ -250,12 +250,12 @@ pub(crate) struct Routers {
     /// Whether any of them has copies that make room for others.
     drops: bool,
     routers: Vec<(RouterKind, Box<dyn Router>)>,
-    /// Those that are programs of their own: their positions follow.
+    /// The routers that are programs of their own: their positions follow.
     externals: Vec<External>,
 }
 
 impl Routers {
-    /// The routers that a configuration names. Patterns that are none are left out: whoever reads the configuration has checked them.
+    /// The routers that a configuration names. Patterns that are none are left out: the reader of the configuration has checked them.
     pub(crate) fn new(config: &Config) -> Self {
         let mut routers = Self::default();
         for it in &config.routing {
@@ -308,12 +308,12 @@ impl Routers {
         u8::try_from(self.routers.len() + place).ok().map(RouterId)
     }
 
-    /// Those that are programs of their own.
+    /// The routers that are programs of their own.
     pub(crate) fn externals(&self) -> &[External] {
         &self.externals
     }
 
-    /// Their positions.
+    /// The positions of external routers.
     pub(crate) fn external_ids(&self) -> impl Iterator<Item = RouterId> + use<> {
         let kinds = self.routers.len();
         (kinds..kinds + self.externals.len())
@@ -432,7 +432,7 @@ impl Routers {
         }
     }
 
-    /// What one of them has to say to a neighbour.
+    /// The next advert of one of them to a neighbour.
     pub(crate) fn poll_advert(
         &mut self,
         key: AdvertKey,
@@ -449,7 +449,7 @@ impl Routers {
         })
     }
 
-    /// All of them.
+    /// All routers.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (RouterId, &mut dyn Router)> {
         let kinds = self.routers.iter_mut().map(|(_, router)| kind(router));
         let externals = self.externals.iter_mut().map(program);

@@ -50,7 +50,7 @@ pub(super) struct Prophet {
     nodes: BTreeMap<NodeId, Known>,
     /// The predictabilities of neighbours.
     neighbours: BTreeMap<NodeId, BTreeMap<NodeId, u64>>,
-    /// Until when predictabilities have aged.
+    /// The time until which predictabilities have aged.
     aged: Option<Instant>,
     version: u64,
 }
@@ -222,7 +222,7 @@ impl Scheme for Prophet {
                 met: None,
             };
             let known = self.nodes.entry(node.clone()).or_insert(none);
-            // What is a little greater than before is no news: two neighbours would tell each other for ever.
+            // A value that is a little greater than before is no news: two neighbours would tell each other for ever.
             if through > known.predictability + NEWS {
                 self.version += 1;
             }

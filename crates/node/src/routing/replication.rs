@@ -1,4 +1,4 @@
-//! Routers that choose neighbour by neighbour who gets a copy of a bundle: what they have in common.
+//! The common part of routers that choose neighbour by neighbour which of them gets a copy of a bundle.
 //!
 //! A [`Scheme`] ranks the bundles for a neighbour that is there. Those that it ranks are given in that order, each once; the neighbour says in an
 //! advert which it has, and what its own scheme goes by. Nothing is kept of a neighbour that has gone, but to which bundles it was given.
@@ -77,15 +77,15 @@ struct Peer {
     resting: BTreeSet<(Instant, u64)>,
     /// Bundles that it has.
     known: BTreeSet<u64>,
-    /// It may be about to tell what it has: it is given nothing before.
+    /// The neighbour may be about to tell its bundles: it is given nothing before.
     awaited: Option<Instant>,
-    /// What it was told, and when.
+    /// The adverts that it was given last.
     told: Option<Told>,
     /// The order of the scheme in which its bundles are ranked, and when they were.
     order: (u64, Instant),
 }
 
-/// What a neighbour that is there was told.
+/// The last adverts to a neighbour that is there.
 #[derive(Clone, Copy)]
 struct Told {
     at: Instant,
@@ -109,14 +109,14 @@ impl Peer {
         news.filter(is_news).map(|(_, bundle)| bundle)
     }
 
-    /// It is to be given a bundle, in this place.
+    /// The neighbour is to be given a bundle, in this place.
     fn rank(&mut self, number: u64, rank: Place) {
         self.unrank(number);
         self.ranks.insert(number, rank);
         self.ranked.insert((rank, number));
     }
 
-    /// It is not to be given a bundle now.
+    /// The neighbour is not to be given a bundle now.
     fn unrank(&mut self, number: u64) {
         if let Some(rank) = self.ranks.remove(&number) {
             self.ranked.remove(&(rank, number));
@@ -684,7 +684,7 @@ mod tests {
         let summary = summary::read(&again, Form::WithTable).unwrap();
         assert_eq!(summary.hashes, [1, 2].into());
         assert!(summary.table.is_some());
-        // Who hears it gives none of them.
+        // A neighbour that hears it gives none of them.
         let mut there = Replication::new(SprayAndWait::new(8));
         there.handle_bundle(BundleKey(1), BundleChange::Held(Facts::for_test()));
         there.handle_contact(now, &peer, Contact::Up);

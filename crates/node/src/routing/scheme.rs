@@ -1,4 +1,4 @@
-//! The choice of a router that gives copies neighbour by neighbour: what [`replication`](super::replication) asks.
+//! The choice of a router that gives copies neighbour by neighbour, for which [`replication`](super::replication) asks it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ pub(super) trait Scheme: Send {
     /// A bundle is held, and counts for the order of others.
     fn hold(&mut self, _: &Bundle) {}
 
-    /// One is held no more, or is about to be held otherwise.
+    /// A bundle is held no more, or is about to be held otherwise.
     fn release(&mut self, _: &Bundle) {}
 
     /// A neighbour that is there was given, or has brought, so many octets.
@@ -36,18 +36,18 @@ pub(super) trait Scheme: Send {
     /// The place of a bundle among those for a neighbour, the smallest first; none where it gets no copy as far as is known.
     fn rank(&self, peer: &NodeId, bundle: &Bundle) -> Option<u64>;
 
-    /// The place of a bundle whoever the neighbour is; none where there is no such order.
+    /// The place of a bundle for any neighbour; none where there is no such order.
     fn place(&self, _bundle: &Bundle) -> Option<u64> {
         None
     }
 
-    /// Whether that says anything.
+    /// Whether the scheme has a table.
     fn has_table(&self) -> bool;
 
     /// The part of an advert that is the scheme's: 32 KiB at most.
     fn table(&mut self, now: Instant) -> Vec<u8>;
 
-    /// That part of a neighbour's advert: any octets. False where they are none.
+    /// The scheme's part of a neighbour's advert: any octets. False where they are none.
     fn handle_table(&mut self, now: Instant, peer: &NodeId, table: &[u8]) -> bool;
 
     /// [`Router::predictabilities`].

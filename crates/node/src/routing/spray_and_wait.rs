@@ -37,7 +37,7 @@ impl Scheme for SprayAndWait {
         if bundle.destination.as_ref() == Some(peer) {
             return Some(DIRECT);
         }
-        // Those of which the fewest copies have gone come first: the others are at more nodes already.
+        // Bundles of which the fewest copies have gone come first: the others are at more nodes already.
         (bundle.permits > 1).then(|| DIRECT + 1 + MAX_PERMITS.saturating_sub(bundle.permits))
     }
 

@@ -21,7 +21,7 @@ const USUAL_HOPS: usize = 4;
 pub(crate) struct StaticRoutes {
     /// The most specific first, then by falling priority; among equals in the order in which they were given.
     routes: Vec<(EidPattern, Hop, Route)>,
-    /// In the same order.
+    /// The rows in the same order.
     rows: Vec<Row>,
     /// Links that lead through bundles for an endpoint, which no route over them leads to.
     tunnels: Vec<(LinkId, EndpointId)>,

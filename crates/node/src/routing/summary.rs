@@ -35,7 +35,7 @@ pub(super) struct Summary<'a> {
 /// Whether a router says more than its bundles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// It never does.
+    /// Bundles never change.
     Bundles,
     /// A table of its own may follow: it is left out where it is as it was told.
     WithTable,

@@ -156,7 +156,7 @@ fn stream(payloads: &[Vec<u8>]) -> Bytes {
     octets.into()
 }
 
-/// Cut at these places (taken modulo what is left).
+/// Cut at these places (taken modulo the octets left).
 fn cut(mut octets: Bytes, cuts: &[usize]) -> Vec<Bytes> {
     let mut chunks = Vec::new();
     for cut in cuts {

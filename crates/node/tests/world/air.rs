@@ -13,11 +13,11 @@ use super::World;
 pub struct Air {
     conversations: Vec<Conversation>,
     under_way: Vec<Datagram>,
-    /// Of a thousand datagrams so many are lost.
+    /// Lost datagrams of a thousand.
     pub lost: u64,
-    /// Of a thousand datagrams so many come twice.
+    /// Datagrams of a thousand that come twice.
     pub doubled: u64,
-    /// Datagrams come in any order.
+    /// Whether datagrams come in any order.
     pub shuffled: bool,
     /// Datagrams that have left.
     pub sent: u64,

@@ -61,13 +61,13 @@ pub struct Machine {
     pub found: Vec<LinkAddress>,
     /// Reads that the disk has not answered.
     reads: Vec<(Ticket, Extents)>,
-    /// The disk finishes no sync.
+    /// Whether the disk finishes no sync.
     pub stalled: bool,
-    /// Its sockets take nothing.
+    /// Whether the machine's sockets take nothing.
     pub stuffed: bool,
 }
 
-/// A program at the external socket: what it is to say, and what it was told.
+/// A program at the external socket: the messages that it is to say, and those that it was told.
 #[derive(Default)]
 pub struct Program {
     pub to_node: VecDeque<Bytes>,
@@ -84,7 +84,7 @@ struct Pipe {
 struct Connection {
     ends: [(usize, StreamId); 2],
     pipes: [Pipe; 2],
-    /// Nothing gets through, and nobody is told.
+    /// Whether nothing gets through, and nobody is told.
     frozen: bool,
 }
 
@@ -95,7 +95,7 @@ pub struct World {
     pub monotonic: Instant,
     next_stream: u64,
     random: u64,
-    /// Which pairs of nodes cannot reach each other.
+    /// Pairs of nodes that cannot reach each other.
     pub cut: Vec<(usize, usize)>,
     /// Between which pairs of nodes everything vanishes, dials too.
     pub silent: Vec<(usize, usize)>,
@@ -106,7 +106,7 @@ pub struct World {
     /// Disks answer reads late, in any order and not always, move what they hold and refuse; every node is
     /// checked after every event.
     pub hostile: bool,
-    /// The knowledge that drivers have of paths is wrong now and then.
+    /// Whether the knowledge that drivers have of paths is wrong now and then.
     pub misled: bool,
     /// The number of times that a hostile disk refuses a write, per thousand syncs.
     pub refusals: u64,
@@ -301,7 +301,7 @@ impl World {
         }
     }
 
-    /// Damage what is under way from node `a` to node `b`, in the middle of much; false when there is not.
+    /// Damage octets under way from node `a` to node `b`, in the middle of much; false when there is not.
     #[allow(dead_code, reason = "each test uses a part")]
     pub fn spoil(&mut self, a: usize, b: usize) -> bool {
         let found = self.connections.iter_mut().find_map(|connection| {
@@ -505,7 +505,7 @@ impl World {
         }
     }
 
-    /// A link is dialled, by whoever wants it.
+    /// Dials a link.
     pub fn dial(&mut self, at: usize, link: LinkId) {
         // Further links lead where the first does.
         let leads = &self.machines[at].leads;

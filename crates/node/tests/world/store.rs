@@ -1,4 +1,4 @@
-//! A store of the plainest kind: what has been synced survives a crash, nothing else does.
+//! A store of the plainest kind: synced octets survive a crash, nothing else does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ pub struct Store {
     pub rotten: Vec<BundleKey>,
     /// Commits beyond this many bundles are refused.
     pub capacity: Option<usize>,
-    /// Every append and commit is refused.
+    /// Whether every append and commit is refused.
     pub refusing: bool,
     /// Bundles refused until they are abandoned.
     refused: BTreeSet<BundleKey>,

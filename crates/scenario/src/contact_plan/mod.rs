@@ -155,7 +155,7 @@ fn differ(path: &Path, (low, high): (u32, u32), (first, other): (Said, Said)) ->
     )
 }
 
-/// Says what becomes of contacts that are in one direction only.
+/// Says the fate of contacts that are in one direction only.
 fn note_one_way(path: &Path, plan: &Plan) -> Option<String> {
     let pairs = pairs_of(plan);
     let mut lines: Vec<usize> = pairs.values().flat_map(Pair::one_way).collect();

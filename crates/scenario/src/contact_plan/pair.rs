@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dhow_document::contact_plan::Plan;
 
-/// From when to when.
+/// The beginning and the end.
 pub(super) type Window = (Duration, Duration);
 
 /// Pairs of nodes, the lower one first.
@@ -44,7 +44,7 @@ pub(super) struct Pair {
     pub(super) contacts: Vec<Window>,
     /// Contacts that each are of one direction and a rate.
     pub(super) said: Vec<Said>,
-    /// From when to when it is how long from one to the other.
+    /// The beginning and end of a time, and the light time from one to the other in it.
     pub(super) ranges: Vec<(Duration, Duration, Duration)>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Pair {
 pub(super) struct Said {
     /// The line that says it, from 1.
     pub(super) line: usize,
-    /// From when to when.
+    /// The beginning and the end.
     pub(super) window: Window,
     /// Whether it is from the lower node to the higher.
     pub(super) ascends: bool,

@@ -42,7 +42,7 @@ struct Timetable {
     /// Stops, and when it comes there.
     calls: Vec<(NodeIndex, Duration)>,
     stay: Duration,
-    /// From one tour to the next.
+    /// The time from one tour to the next.
     every: Duration,
 }
 

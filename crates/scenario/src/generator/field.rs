@@ -1,4 +1,4 @@
-//! Nodes at random places, who stay or walk: those within reach of each other have a contact.
+//! Nodes at random places, which stay or walk: those within reach of each other have a contact.
 
 use std::time::Duration;
 

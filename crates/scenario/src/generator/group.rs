@@ -439,7 +439,7 @@ fn add_contacts(
     Ok(())
 }
 
-/// Of the radios that two hosts share, the one that reaches farthest.
+/// The radio that reaches farthest of those that two hosts share.
 fn widest(first: &Host, second: &Host, radios: &[Radio<'_>]) -> Option<usize> {
     let shared = first.radios.iter().copied();
     let shared = shared.filter(|radio| second.radios.contains(radio));

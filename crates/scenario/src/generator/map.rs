@@ -40,7 +40,7 @@ type Street = (usize, Vec<Place>);
 #[derive(Debug, Default)]
 pub(super) struct Map {
     points: Vec<Place>,
-    /// Of each point, the points to which a street leads, and its length in millimetres.
+    /// The points to which a street leads from each point, with its length in millimetres.
     streets: Vec<Vec<(u32, i64)>>,
     /// The points of the largest connected piece, in order.
     connected: Vec<u32>,

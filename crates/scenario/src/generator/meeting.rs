@@ -1,4 +1,4 @@
-//! Hosts within reach of each other: which pairs are, and from when to when.
+//! Hosts within reach of each other: the pairs, with the beginning and end of each meeting.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) struct Meeting {
     pub(super) length: Duration,
 }
 
-/// That so many hosts are looked at too often until an end, if they are.
+/// The error that so many hosts are looked at too often until an end, if they are.
 pub(super) fn too_many_looks(hosts: usize, step: Duration, end: Duration) -> Option<String> {
     let looks = end.as_nanos() / step.as_nanos().max(1);
     let all = looks.saturating_mul(u128::try_from(hosts).unwrap_or(u128::MAX));
@@ -35,7 +35,7 @@ pub(super) fn too_many_looks(hosts: usize, step: Duration, end: Duration) -> Opt
 /// # Errors
 /// When they are too many.
 pub(super) fn pairs(places: &[Place], reach: i64) -> Result<Vec<(u32, u32)>, String> {
-    // Squares as wide as the reach: whoever is within it is in the same one or one beside it.
+    // Squares as wide as the reach: a host within reach is in the same one or one beside it.
     let square = |place: &Place| (place.0.div_euclid(reach), place.1.div_euclid(reach));
     let numbered = (0_u32..).zip(places);
     let mut squares: Vec<((i64, i64), u32)> = numbered

@@ -28,7 +28,7 @@ pub(super) enum Movement {
     },
     /// To a random place between two corners, in a straight line.
     Straight { corners: (Place, Place) },
-    /// As was planned.
+    /// The movement as planned.
     Planned(Itinerary),
     /// Nowhere.
     None,

@@ -19,7 +19,7 @@ const DAY_MS: i64 = 86_400_000;
 /// Places of all people of a group together, at most.
 const PLACES_MAX: usize = 20_000_000;
 
-/// Somebody who is at the meeting spot goes after so long, whoever is there.
+/// A person at the meeting spot goes after so long, however many are there.
 const COMPANY_AWAITED_MS: i64 = 3_600_000;
 
 /// At home people are within so much of a point of the map, both ways.
@@ -216,7 +216,7 @@ fn ms(time: Duration) -> i64 {
 }
 
 impl Person {
-    /// It is at a place until now and goes to others, one after another; when it is at the last one.
+    /// The person is at a place until now and goes to others, one after another; when it is at the last one.
     fn walk(&mut self, now: i64, speed: u64, places: impl IntoIterator<Item = Place>) -> i64 {
         let mut at = now;
         if let Some((_, place)) = self.places.last().copied() {

@@ -29,7 +29,12 @@ const PREFIX: Key = required(
     "\"n\"",
     "Beginning of the names of the nodes; a number follows.",
 );
-const COUNT: Key = required("count", Kind::Integer(1, COUNT_MAX), "8", "How many nodes.");
+const COUNT: Key = required(
+    "count",
+    Kind::Integer(1, COUNT_MAX),
+    "8",
+    "Number of nodes.",
+);
 const FIRST: Key = with_default(
     "first",
     Kind::Integer(0, COUNT_MAX),

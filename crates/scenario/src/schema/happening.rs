@@ -1,4 +1,4 @@
-//! Sections that say what happens: traffic, faults, and the end.
+//! Sections of events: traffic, faults, and the end.
 
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
@@ -158,7 +158,12 @@ pub(super) const CRASH: Section = Section {
             "Name of the node; * stands for any characters: every node that matches.",
         ),
         AT,
-        with_default("down", Kind::Duration, "\"10s\"", "How long it is off."),
+        with_default(
+            "down",
+            Kind::Duration,
+            "\"10s\"",
+            "Time for which the node is off.",
+        ),
     ]],
 };
 
@@ -254,7 +259,7 @@ pub(super) const FAULTS: Section = Section {
             "read_fails",
             Kind::Part,
             "0",
-            "The part of a disk's reads for what leaves that fail.",
+            "The fraction of a disk's reads for outgoing bundles that fail.",
         ),
         with_default(
             "flush_fails",
@@ -267,7 +272,7 @@ pub(super) const FAULTS: Section = Section {
             Kind::Duration,
             Absent::Means("never"),
             "\"1h\"",
-            "Mean time between two crashes of one node's applications; what was delivered to them and not confirmed comes again.",
+            "Mean time between two crashes of one node's applications; deliveries that they had not confirmed come again.",
         ),
         with_default(
             "decline",

@@ -207,7 +207,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
         "loss",
         Kind::Part,
         "0",
-        "The fraction of packets that are lost. Sessions run over streams of octets: what is lost comes again later, and all behind it waits. Over UDP it never comes, and over LTP the nodes see to it.",
+        "The fraction of packets that are lost. Sessions run over streams of octets: lost octets come again later, and all behind them waits. Over UDP they never come, and over LTP the nodes send them again.",
     ),
     with_default(
         "loss_burst",
@@ -244,7 +244,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
         Kind::Size,
         Absent::Means("what the rate moves in two delays, at least 256KiB"),
         "\"64KiB\"",
-        "Octets that may wait at each end; what comes then is lost; on a testbed only.",
+        "Octets that may wait at each end; packets beyond it are lost; on a testbed only.",
     ),
     with_default(
         "by",

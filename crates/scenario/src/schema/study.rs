@@ -1,4 +1,4 @@
-//! Sections for those who measure: programs beside nodes, many runs of a scenario, and what is shown of them.
+//! Sections for measurements: programs beside nodes, many runs of a scenario, and their report.
 
 use dhow_document::schema::{Absent, Key, Kind, Occurs, Section, key, required, with_default};
 
@@ -11,7 +11,7 @@ pub(super) const PROGRAM: Section = Section {
     meaning: "A program that runs on a node; on a testbed only.",
     groups: &[&[
         required("name", Kind::Text, "\"load\"", "Its name in this file."),
-        required("node", Kind::Text, "\"east\"", "Where it runs."),
+        required("node", Kind::Text, "\"east\"", "The node that it runs on."),
         required(
             "run",
             Kind::Text,
@@ -98,7 +98,12 @@ pub(super) const VARIANT: Section = Section {
     occurs: Occurs::Many,
     meaning: "Values that are set together under one name; each variant is run with every combination of what is swept, as \"variant\" in tables.",
     groups: &[&[
-        required("name", Kind::Text, "\"two threads\"", "What it is called."),
+        required(
+            "name",
+            Kind::Text,
+            "\"two threads\"",
+            "The variant's name in tables and pictures.",
+        ),
         key(
             "set",
             Kind::TextList,

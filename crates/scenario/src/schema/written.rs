@@ -1,4 +1,4 @@
-//! Sections that say what there is, piece by piece.
+//! Sections of single nodes, links and contacts.
 
 use dhow_bundle::RouterKind;
 use dhow_bundle::router::{Acknowledgments, DropPolicy};
@@ -170,13 +170,13 @@ pub(super) const ROUTING: Section = Section {
             Kind::Choice(Acknowledgments::NAMES),
             Absent::Means("none with flood, else verified"),
             "\"anyone\"",
-            "Whose word counts for a bundle being where it was to go, so that copies of it end: as in a node file; sessions here have no TLS, so verified counts each neighbour's word for its own bundles alone.",
+            "The nodes that are believed when they say that a bundle has reached its destination, so that copies of it end: as in a node file; sessions here have no TLS, so with verified each neighbour is believed about its own bundles alone.",
         ),
         with_default(
             "drop",
             Kind::Choice(DropPolicy::NAMES),
             "\"none\"",
-            "Which copies a full store deletes, so that others find room: of others' bundles, or of all; none: it refuses (docs/routing.md).",
+            "The copies that a full store deletes to make room: of other nodes' bundles, or of all; none: it refuses (docs/routing.md).",
         ),
     ]],
 };

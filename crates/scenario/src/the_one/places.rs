@@ -1,4 +1,4 @@
-//! Where people go: points of interest, and the days of those who work. What their batteries have.
+//! Destinations of people (points of interest, and the days of those who work), and the energy of their batteries.
 
 use super::settings::{number, range};
 use super::{MANY_MAX, Writer, Wrong, toml_text, whole};

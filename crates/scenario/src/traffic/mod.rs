@@ -1,4 +1,4 @@
-//! `[[traffic]]`: who sends what to whom, by rules or by a [`list`], [`messages`] among many nodes, and the [`Schedule`] that comes of it.
+//! `[[traffic]]`: payloads from one node to another, by rules or by a [`list`], [`messages`] among many nodes, and the [`Schedule`] of them.
 
 mod list;
 mod messages;
@@ -20,7 +20,7 @@ use crate::scenario::{Listed, NodeIndex, Pace, Service, Size, Traffic};
 /// The purpose of the random numbers for destinations and starts.
 const PURPOSE: u64 = Entropy::OURS;
 
-/// Reads all traffic of a file; what is left to chance follows from the seed.
+/// Reads all traffic of a file; chance follows from the seed.
 pub(crate) fn read(
     document: &Document<'_>,
     network: &Network,
@@ -176,7 +176,7 @@ fn read_pace(
     Ok((pace, count))
 }
 
-/// Of what a section asks for reports, as bundle processing control flags (RFC 9171 4.2.3).
+/// The reports that a section asks for, as bundle processing control flags (RFC 9171 4.2.3).
 fn read_reports(entries: &Entries) -> u64 {
     let flag = |kind: &String| match kind.as_str() {
         "reception" => BundleFlags::REPORT_RECEPTION,

@@ -1,4 +1,4 @@
-//! The sizes and times of what is sent: a traffic of the scenario, payload by payload, the same on every backend.
+//! The sizes and times of payloads: a traffic of the scenario, payload by payload, the same on every backend.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +25,14 @@ pub struct Schedule {
     list: Arc<[Listed]>,
     burst: u64,
     count: Option<u64>,
-    /// Which is next, from 0.
+    /// The number of the next payload, from 0.
     number: u64,
     /// When the burst is due that the next one belongs to, from the start of the traffic.
     at: Duration,
 }
 
 impl Schedule {
-    /// That of a traffic, which has a position in the scenario, for a run's seed.
+    /// The schedule of a traffic, which has a position in the scenario, for a run's seed.
     #[must_use]
     pub fn new(traffic: &Traffic, position: usize, seed: u64) -> Self {
         Self {

@@ -49,9 +49,9 @@ pub struct Capture {
     /// Octets that the file may have.
     limit: u64,
     ended: Option<Instant>,
-    /// Of each machine.
+    /// The address of each machine.
     addresses: Vec<Ipv6Addr>,
-    /// For each link's next packet.
+    /// Remarks for each link's next packet.
     remarks: Vec<Vec<String>>,
 }
 
@@ -70,7 +70,7 @@ pub struct Conversation {
     road: u32,
     /// The machine that dials and the one that listens.
     machines: (MachineIndex, MachineIndex),
-    /// Of the side that dials.
+    /// The port of the side that dials.
     port: u16,
     dialling: Speaker,
     accepting: Speaker,
@@ -144,7 +144,7 @@ impl Capture {
         }
     }
 
-    /// When it had its size, if it has: what came later is not in it.
+    /// When it had its size, if it has: later packets are not in it.
     #[must_use]
     pub const fn ended(&self) -> Option<Instant> {
         self.ended

@@ -28,14 +28,14 @@ const SYN_OPTIONS: [u8; 8] = [2, 4, 0xff, 0xff, 1, 3, 3, 14];
 pub struct Packet<'a> {
     pub from: Ipv6Addr,
     pub to: Ipv6Addr,
-    /// Of the sender and the receiver.
+    /// The ports of the sender and the receiver.
     pub ports: (u16, u16),
-    /// Of the first of the octets.
+    /// The sequence number of the first of the octets.
     pub sequence: u32,
     /// The number of the octet that the sender expects next.
     pub acknowledged: u32,
     pub flags: u8,
-    /// At most 65,507.
+    /// The payload, at most 65,507 octets.
     pub octets: &'a [u8],
 }
 

@@ -93,7 +93,7 @@ pub fn packet(out: &mut Vec<u8>, interface: u32, nanos: u64, packet: &[u8], rema
     block(out, PACKET, &body);
 }
 
-/// An option or a record: what it is, how long, and its value.
+/// An option or a record: its kind, its length, and its value.
 fn field(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     let most = value.len().min(usize::from(u16::MAX));
     let length = u16::try_from(most).unwrap_or(u16::MAX);
@@ -103,7 +103,7 @@ fn field(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     pad(body);
 }
 
-/// To a multiple of four octets.
+/// Fills the body up to a multiple of four octets.
 fn pad(body: &mut Vec<u8>) {
     body.resize(body.len().next_multiple_of(4), 0);
 }

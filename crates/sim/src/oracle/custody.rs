@@ -1,7 +1,7 @@
 //! Custody of bundles of version 6 ends where another node has them (RFC 5050 5.10, 6.1.2), and nowhere else.
 //!
 //! A custodian is a node that has named itself so in a bundle, or has told another custodian that it takes over. It may be rid of a bundle when
-//! signals about all of its octets have come to it, or when a next hop in version 7 has them, where nobody sends a signal. Whoever sends such a
+//! signals about all of its octets have come to it, or when a next hop in version 7 has them, where nobody sends a signal. The sender of such a
 //! signal has had those octets durably. All of that is read from links and disks: no node is asked.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,7 @@ pub struct Custodies {
 }
 
 impl Custodies {
-    /// Of machines with these node numbers.
+    /// The oracle for machines with these node numbers.
     #[must_use]
     pub fn new(nodes: Vec<u32>) -> Self {
         let mut machines = Vec::new();

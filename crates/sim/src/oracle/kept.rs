@@ -1,13 +1,13 @@
 //! A payload that was accepted is delivered, expired, or on a disk.
 //!
-//! Three looks at the same: a restart finds all that the store had said to be durable, with its note; no node decides to delete the
-//! last copy of what is still wanted; and at the end the disks hold all that is neither delivered nor expired.
+//! Three looks at the same: a restart finds all bundles that the store had said to be durable, with their notes; no node decides to
+//! delete the last copy of a payload that is still wanted; and at the end the disks hold all payloads that are neither delivered nor expired.
 //!
-//! Rot excuses the loss of what it hit and of nothing else: the bundles of whose octets one rotted, and for an octet that was no
-//! bundle's at most one bundle, whose record it may have been; and a store that starts without that bundle has to say that it lost one.
+//! Rot excuses the loss of the bundles that it hit and of no others. If an octet rots that was no bundle's, at most one bundle may be
+//! lost, whose record the octet may have been of; a store that starts without that bundle has to say that it lost one.
 //!
-//! A link over UDP promises nothing. A node may let go of what has left over one as a whole, as its socket saw it, unless the scenario says that it
-//! keeps it; and what nobody has made durable since may be lost.
+//! A link over UDP promises nothing. A node may let go of a bundle that has left over one as a whole, as its socket saw it, unless the scenario says
+//! that the node keeps it; and bundles that nobody has made durable since may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -68,7 +68,7 @@ struct Holding {
 pub struct Fact {
     /// Its name.
     pub name: BundleName,
-    /// Which octets of its payload it has, of a fragment.
+    /// The octets of its payload that are here, of a fragment.
     pub part: Option<FragmentRange>,
     /// The destination endpoint.
     pub destination: EndpointId,
@@ -78,7 +78,7 @@ pub struct Fact {
     pub created_ms: u64,
     /// Its lifetime, milliseconds.
     pub lifetime_ms: u64,
-    /// Since when it has been stored there.
+    /// The time since which it has been stored there.
     pub since: Instant,
 }
 
@@ -108,9 +108,9 @@ pub enum Hit {
 /// When the room of a bundle that a store was asked to delete is there for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// Once the store has deleted it.
+    /// The room is free once the store has deleted the bundle.
     OnceDeleted,
-    /// At once: the store deletes it before it is given others.
+    /// The room is free at once: the store deletes the bundle before it is given others.
     AtOnce,
 }
 
@@ -129,7 +129,7 @@ pub struct Losses {
 /// A payload that is nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Which.
+    /// The payload's name.
     pub unit: UnitName,
 }
 
@@ -140,7 +140,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Of so many machines.
+    /// The oracle of so many machines.
     #[must_use]
     pub fn new(machines: usize) -> Self {
         let mut all = Vec::new();
@@ -162,7 +162,7 @@ impl Kept {
         holding.flat_map(|holding| holding.facts.values())
     }
 
-    /// The facts about one of those.
+    /// The facts about one of the bundles.
     #[must_use]
     pub fn fact(&self, at: MachineIndex, key: BundleKey) -> Option<&Fact> {
         self.machines.get(at.at())?.facts.get(&key)
@@ -281,7 +281,7 @@ impl Kept {
         Some(held.name)
     }
 
-    /// A store answers its node; what it says to be damaged and cannot be comes back.
+    /// A store answers its node; bundles that it says to be damaged and that cannot be come back.
     pub fn handle_event(
         &mut self,
         at: MachineIndex,

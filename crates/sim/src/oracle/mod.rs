@@ -42,12 +42,12 @@ pub use witness::Witness;
 /// Something that must not be.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which oracle says so.
+    /// The oracle that found it.
     pub oracle: &'static str,
-    /// When it was seen.
+    /// The time at which it was seen.
     pub at: Instant,
     /// The violation, as a sentence.
     pub sentence: String,
-    /// Which machines are concerned.
+    /// The machines concerned.
     pub machines: Vec<MachineIndex>,
 }

@@ -10,12 +10,12 @@ use dhow_bundle::storage::StoreRefusal;
 pub(super) struct Notes {
     /// The one that is durable, and those of which a disk that failed may have kept one.
     durable: Vec<Bytes>,
-    /// Those that the store was given after it and has not answered.
+    /// Notes that the store was given after it and has not answered.
     pending: VecDeque<Bytes>,
 }
 
 impl Notes {
-    /// This one is durable.
+    /// Notes of which this one is durable.
     pub(super) fn new(durable: Bytes) -> Self {
         Self {
             durable: vec![durable],
@@ -23,7 +23,7 @@ impl Notes {
         }
     }
 
-    /// The store is given one.
+    /// The store is given a note.
     pub(super) fn give(&mut self, note: Bytes) {
         self.pending.push_back(note);
     }
@@ -40,7 +40,7 @@ impl Notes {
         }
     }
 
-    /// Whether a restart may find this one.
+    /// Whether a restart may find this note.
     pub(super) fn allow(&self, found: &Bytes) -> bool {
         self.durable.contains(found) || self.pending.contains(found)
     }

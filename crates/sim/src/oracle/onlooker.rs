@@ -31,7 +31,7 @@ struct Stream {
     octets: Vec<u8>,
     parcel: Option<Arc<Parcel>>,
     is_nonsense: bool,
-    /// Nothing that follows can be read.
+    /// Whether nothing that follows can be read.
     is_broken: bool,
 }
 
@@ -53,7 +53,7 @@ enum Step {
 }
 
 impl Onlooker {
-    /// Of a connection that begins, where it is in one direction.
+    /// The onlooker of a connection that begins, where it is in one direction.
     #[must_use]
     pub fn of(protocol: Protocol) -> Option<Self> {
         match protocol {

@@ -21,7 +21,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of a conversation that begins.
+    /// The pace of a conversation that begins.
     pub(super) fn new(mtu_octets: u64, octets_per_s: u64, now: Instant) -> Self {
         Self {
             mtu_octets,

@@ -42,12 +42,12 @@ pub struct Precedence {
     waiting: BTreeMap<MachineIndex, BTreeMap<BundleName, Waiting>>,
     /// Bundles of which something has left a machine.
     left: BTreeSet<(MachineIndex, BundleName)>,
-    /// Bundles differ in priority.
+    /// Whether bundles differ in priority.
     is_watched: bool,
 }
 
 impl Precedence {
-    /// Of a scenario in which nothing has happened.
+    /// The oracle for a scenario in which nothing has happened.
     #[must_use]
     pub fn new(scenario: &Scenario) -> Self {
         let mut traffic = scenario.traffic.iter();

@@ -1,7 +1,7 @@
 //! Copies that routers make: no more than were permitted, none for a neighbour that was given one, and none dropped without a policy.
 //!
 //! A crash between the hand-over of a copy and its note, or a connection that ends before the acknowledgment is there, may count permits twice: they are
-//! held against nodes as long as there was neither. What a node was given is known from acknowledgments that passed over links.
+//! held against nodes as long as there was neither. Copies given to a node are known from acknowledgments that passed over links.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,27 +17,27 @@ use crate::queue::MachineIndex;
 pub struct Rule {
     /// The router that decides.
     pub router: RouterKind,
-    /// With spray and wait, the copies of a bundle that is made there.
+    /// The copies of a bundle that is made there, with spray and wait.
     pub copies: u32,
-    /// Which copies make room for others.
+    /// The copies that make room for others.
     pub drop: DropPolicy,
 }
 
 /// Copies of all bundles.
 #[derive(Debug)]
 pub struct Spreads {
-    /// By the position of a node, and the number of the destination; none for all others.
+    /// Rules by the position of a node, and the number of the destination; none for all others.
     rules: BTreeMap<(usize, Option<u32>), Rule>,
     /// Nodes beside the destination's that have had a bundle durably.
     holders: Named<BTreeSet<MachineIndex>>,
     /// Nodes that have acknowledged a whole bundle to another, which still has it.
     given: Named<BTreeSet<u32>, (BundleName, MachineIndex)>,
-    /// Nothing has crashed, and no connection has ended.
+    /// Whether nothing has crashed, and no connection has ended.
     is_calm: bool,
 }
 
 impl Spreads {
-    /// Of a scenario in which nothing has happened.
+    /// The oracle for a scenario in which nothing has happened.
     #[must_use]
     pub fn new(scenario: &Scenario) -> Self {
         let rule = |it: &Routing| {
@@ -75,12 +75,12 @@ impl Spreads {
         self.holders.entry(name).or_default().insert(at);
     }
 
-    /// A machine may forget to whom it gave a bundle: it deletes it.
+    /// A machine deletes a bundle, so it may forget the nodes that it gave the bundle to.
     pub fn handle_deleted(&mut self, at: MachineIndex, name: BundleName) {
         self.given.remove(&(name, at));
     }
 
-    /// A machine may forget to whom it gave bundles whose notes were not durable.
+    /// A machine may forget the nodes that it gave bundles to whose notes were not durable.
     pub fn handle_crash(&mut self, at: MachineIndex) {
         self.disturb();
         self.given.retain(|(_, giver), _| *giver != at);

@@ -1,4 +1,4 @@
-//! Stores stay within their quota, logs within what the store promises for it, and what waits for a disk within the queue.
+//! Stores stay within their quota, logs within the store's promise for it, and octets that wait for a disk within the queue.
 
 use dhow_bundle::protocol::Transport;
 use dhow_node::config::{Config, LinkConfig};

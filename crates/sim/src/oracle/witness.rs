@@ -42,7 +42,7 @@ struct Transfer {
     /// Others, by their offset.
     early: BTreeMap<u64, Vec<u8>>,
     parcel: Option<Arc<Parcel>>,
-    /// All of it has passed.
+    /// Whether all of it has passed.
     is_whole: bool,
     last: Instant,
 }
@@ -84,7 +84,7 @@ impl Transfer {
 }
 
 impl Witness {
-    /// Of a conversation that begins, in which datagrams leave so.
+    /// The witness of a conversation that begins, in which datagrams leave so.
     #[must_use]
     pub fn new(udp: UdpPolicy, now: Instant) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The entries of a recording, out of whatever its octets come from.
+//! The entries of a recording, from any source of octets.
 
 use std::io::{self, Read};
 
@@ -28,7 +28,7 @@ pub enum FileError {
     /// Octets are what was written, and no entry.
     #[error("entry {entry} says what this program does not know: {error}")]
     Unknown {
-        /// Which one, counted from 1.
+        /// The entry's number, from 1.
         entry: u64,
         /// Its fault.
         error: ItemError,
@@ -116,7 +116,7 @@ impl<R: Read> RecordingFile<R> {
             return Err(rotten);
         };
         let length = u64::from(head.length);
-        // Grows with what is there, whatever is announced.
+        // Grows with the octets that are there, whatever is announced.
         let mut source = (&mut self.source).take(length);
         let read = source.read_to_end(&mut self.frame)?;
         if amount(read) < length {

@@ -21,7 +21,7 @@ pub use file::{FileError, RecordingFile};
 /// The end of a recording that could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// As its node did.
+    /// The recording ends as its node did.
     Finish(Finish),
     /// In the middle, with so many octets that are whole: its node was killed, or crashed.
     Cut {
@@ -44,7 +44,7 @@ pub struct Difference {
 /// Why a recording cannot be led through again.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It cannot be read, or not to its end.
+    /// The recording cannot be read, or not to its end.
     #[error(transparent)]
     File(#[from] FileError),
     /// Its entries are not in the order of a recording.
@@ -55,13 +55,13 @@ pub enum ReplayError {
 /// One step of a node that a replay shows.
 #[derive(Debug)]
 pub enum Sight<'a> {
-    /// It is told something.
+    /// The node is told something.
     Event(&'a Event),
     /// Its timer rings.
     Timeout,
-    /// It asks for something.
+    /// The node asks for something.
     Action(&'a Action),
-    /// It writes octets to a stream.
+    /// The node writes octets to a stream.
     Octets(StreamId, u64),
 }
 
@@ -107,7 +107,7 @@ impl<R> std::fmt::Debug for Replay<R> {
 pub enum Step {
     /// The node did what is recorded.
     Same,
-    /// It did something else; to go on makes no sense.
+    /// The node did something else; to go on makes no sense.
     Different(Difference),
     /// There are no more entries.
     End(End),

@@ -1,4 +1,4 @@
-//! The page: what came of it in words, pictures and tables; first of all seeds, then of one of them.
+//! The page: the results in words, pictures and tables; first of all seeds, then of one of them.
 
 use std::fmt::Write as _;
 use std::time::Duration;

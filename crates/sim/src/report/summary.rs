@@ -17,7 +17,7 @@ pub struct Summary {
     pub seed: u64,
     /// A number that two runs share only when the same happened in both.
     pub trace_hash: u64,
-    /// It was ended before it was over, so that no other run compares with it.
+    /// Whether the run was ended before it was over, so that no other run compares with it.
     pub interrupted: bool,
     /// Virtual time.
     pub time: Duration,
@@ -39,7 +39,7 @@ pub struct Summary {
     pub counts: Counts,
     /// The number of violations.
     pub violations: u64,
-    /// The first of them.
+    /// The first findings.
     pub findings: Vec<Finding>,
     /// The times for which delivered payloads were on their way: the shortest, that within which each further 200th was
     /// delivered, and so the longest at the end; none where nothing was delivered.
@@ -47,7 +47,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of a run.
+    /// The summary of a run.
     #[must_use]
     pub fn of(outcome: &Outcome) -> Self {
         let delivered = outcome.payloads.iter().filter(|it| it.delivered.is_some());
@@ -89,7 +89,7 @@ impl Summary {
     }
 }
 
-/// Of sorted times, the first, that at each part, and so the last.
+/// The first of sorted times, the one at each part, and so the last.
 pub(crate) fn parts(times: &[Duration]) -> Vec<Duration> {
     let Some(last) = times.len().checked_sub(1) else {
         return Vec::new();

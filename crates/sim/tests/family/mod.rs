@@ -44,7 +44,7 @@ pub fn family() -> Vec<Member> {
     members
 }
 
-/// Does jobs on all cores; what came of them in their order.
+/// Does jobs on all cores; their results come back in their order.
 pub fn on_all_cores<J: Sync, T: Send>(jobs: &[J], work: impl Fn(&J) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(BTreeMap::new());

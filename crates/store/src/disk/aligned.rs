@@ -52,7 +52,8 @@ impl WriteBuffers {
         wanted.min(most)
     }
 
-    /// What `fill` puts together, `octets` of it and at most [`BUFFER_ROOM_OCTETS`], with zeros behind it up to a multiple of the grain.
+    /// The octets that `fill` puts together, `octets` of them and at most [`BUFFER_ROOM_OCTETS`], with zeros behind them up to a
+    /// multiple of the grain.
     pub(super) fn put_together(
         &mut self,
         octets: usize,

@@ -36,7 +36,7 @@ struct Pool {
     /// The first addresses of buffers, those that were dropped as well until another lies there.
     bases: BTreeSet<usize>,
     bound: usize,
-    /// As many buffers fewer are kept: their memory is used for something else.
+    /// The number of buffers fewer that are kept: their memory is used for something else.
     ceded: usize,
 }
 

@@ -20,7 +20,7 @@ const RECORD_BOUND: usize = 1 << 16;
 pub enum Operation {
     /// Octets were written.
     Write {
-        /// Where, octets.
+        /// The offset, octets.
         offset: u64,
         /// The number of octets.
         octets: u64,

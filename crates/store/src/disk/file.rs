@@ -41,7 +41,7 @@ const FILE_MODE: u32 = 0o600;
 /// Why a directory cannot be a store's.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process holds it.
+    /// Another process holds the directory.
     #[error("the store in {} is in use by {}", path.display(), process.as_ref().map_or_else(|| "another process".to_owned(), |id| format!("process {id}")))]
     InUse {
         /// The directory.
@@ -75,7 +75,7 @@ pub struct FileDisk {
     path: PathBuf,
     /// The way past the page cache, where it is taken.
     direct: Option<Direct>,
-    /// The file system turned out not to have that way.
+    /// Whether the file system turned out not to have that way.
     is_indirect: AtomicBool,
     history: History,
     _lock: File,
@@ -153,7 +153,7 @@ impl FileDisk {
         self.history
     }
 
-    /// Makes the directory for its owner alone; what is above it, and one that is there, stay as they are.
+    /// Makes the directory for its owner alone; directories above it, and one that is there, stay as they are.
     fn make(directory: &Path) -> io::Result<()> {
         if directory.is_dir() {
             return Ok(());

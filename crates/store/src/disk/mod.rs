@@ -1,4 +1,4 @@
-//! The calls that a store needs of what it writes on, and what has them: a file (`file`, past the page cache by `direct`,
+//! The calls that a store needs of a disk, and their implementations: a file (`file`, past the page cache by `direct`,
 //! `recent`, `rooms` and `buffers`), memory, and one for tests that fails.
 
 mod aligned;
@@ -181,13 +181,13 @@ impl dyn Disk + '_ {
         }
     }
 
-    /// As [`CachingDisk::grain`]; none of any other disk.
+    /// The grain as by [`CachingDisk::grain`]; none of any other disk.
     #[must_use]
     pub fn grain(&self) -> Option<usize> {
         self.caching()?.grain()
     }
 
-    /// As [`CachingDisk::share`]; none of any other disk.
+    /// The octets as by [`CachingDisk::share`]; none of any other disk.
     #[must_use]
     pub fn share(&self, offset: u64, most: u64) -> Option<Bytes> {
         self.caching()?.share(offset, most)

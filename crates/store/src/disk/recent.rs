@@ -9,9 +9,9 @@ use super::buffers::BUFFER_OCTETS;
 /// Stretches of the log in memory. No two have an octet in common, and what is written is dropped from them first.
 #[derive(Debug)]
 pub(super) struct Recent {
-    /// By their first octet.
+    /// Stretches by their first octet.
     stretches: BTreeMap<u64, Stretch>,
-    /// First octets and numbers, the oldest first; what is gone from `stretches` may still be named.
+    /// First octets and numbers, the oldest first; numbers that are gone from `stretches` may still be named.
     order: VecDeque<(u64, u64)>,
     /// The same of those that were read.
     read_order: VecDeque<(u64, u64)>,
@@ -33,7 +33,7 @@ struct Stretch {
     /// Octets of memory that it takes.
     weight: u64,
     number: u64,
-    /// It was read, and did not come to be written.
+    /// Whether the stretch was read, and did not come to be written.
     is_read: bool,
     /// The place at which to read on once somebody reads here; `None` when that is done, or for written octets.
     leads_to: Option<u64>,
@@ -42,7 +42,7 @@ struct Stretch {
 /// The finding at a place in the log.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// From the place on.
+    /// The octets from the place on.
     pub(super) octets: Bytes,
     /// Octets that were read ahead are being used for the first time: those that follow from here on will be wanted.
     pub(super) leads_to: Option<u64>,
@@ -89,7 +89,7 @@ impl Recent {
         Some(found)
     }
 
-    /// A reader that reads on has come to `offset`: what was read and used before it goes first.
+    /// A reader that reads on has come to `offset`: octets read and used before it go first.
     fn finish_before(&mut self, offset: u64) {
         let before = self.stretches.range(..offset).next_back();
         if let Some((start, stretch)) = before
@@ -195,7 +195,7 @@ impl Recent {
         self.tidy();
     }
 
-    /// Names no more of what is gone than of what is there, about.
+    /// Names no more stretches that are gone than stretches that are there, about.
     fn tidy(&mut self) {
         let stretches = &self.stretches;
         for order in [&mut self.order, &mut self.read_order] {
@@ -218,7 +218,7 @@ impl Recent {
         self.read_octets
     }
 
-    /// Keep nothing of what is there.
+    /// Let go of all octets.
     pub(super) fn clear(&mut self) {
         self.stretches.clear();
         (self.order, self.read_order) = (VecDeque::new(), VecDeque::new());
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever is written, read ahead and dropped: what is found is what the log holds, and no more than the bound.
+        /// Octets are written, read ahead and dropped in any order: those found are the log's, and no more than the bound.
         #[test]
         fn what_is_found_is_what_was_written_last(
             bound in 1_u64..400,

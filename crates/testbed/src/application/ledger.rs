@@ -22,7 +22,7 @@ pub struct Ledger {
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// By traffic.
+    /// Payloads by traffic.
     payloads: Vec<Vec<Entry>>,
     tally: Tally,
 }
@@ -40,13 +40,13 @@ struct Entry {
 pub struct Tally {
     /// Given to nodes.
     pub sent: u64,
-    /// Those that nodes said they had.
+    /// Payloads that nodes accepted.
     pub accepted: u64,
-    /// Those that nodes would not have.
+    /// Payloads that nodes refused.
     pub refused: u64,
     /// Delivered.
     pub delivered: u64,
-    /// Octets of these.
+    /// Octets of the delivered payloads.
     pub delivered_octets: u64,
     /// Delivered otherwise than they were sent, or again.
     pub wrong: u64,
@@ -161,7 +161,7 @@ impl Ledger {
     fn undelivered(&self, is_meant: impl Fn(Duration) -> bool) -> u64 {
         let entries = self.entries();
         let each = entries.payloads.iter().zip(&self.lifetimes);
-        // One by one: what was delivered need not have been answered, and makes up for no other.
+        // One by one: a delivered payload need not have been answered, and makes up for no other.
         let counts = each.map(|(payloads, lifetime)| {
             let open = payloads.iter().filter(|it| it.delivered.is_none());
             let ends = open.filter_map(|it| Some(it.accepted?.saturating_add(*lifetime)));

@@ -31,7 +31,7 @@ pub struct Name {
 pub struct Pool(Arc<[u8]>);
 
 impl Pool {
-    /// Those of a seed.
+    /// The pool of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut entropy = Entropy::new(seed, PURPOSE, 0);

@@ -1,4 +1,4 @@
-//! An application that receives: takes what comes, compares it with what was sent, confirms it.
+//! An application that receives: takes bundles, compares them with those sent, confirms them.
 
 use std::io::Read as _;
 use std::time::Duration;

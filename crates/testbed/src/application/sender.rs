@@ -79,7 +79,7 @@ pub fn send(task: &Task, clock: &Clock, pool: &Pool, ledger: &Ledger) -> Result<
                 questions.unanswered.push_back(name);
                 written += 1;
                 work.write(sender, clock, name, due.octets).and_then(|()| {
-                    // Those that are due together leave together.
+                    // Payloads that are due together leave together.
                     match written % TOGETHER {
                         0 => questions.take_answers(sender),
                         _ => Ok(()),

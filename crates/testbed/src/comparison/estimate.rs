@@ -3,7 +3,7 @@
 use crate::report::Spread;
 use crate::report::quantile;
 
-/// Which change of a figure is a gain.
+/// The direction in which a change of a figure is a gain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// More is better: goodput.
@@ -61,7 +61,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of the values of both sides.
+    /// The estimate of the values of both sides.
     pub(crate) const fn of(a: Spread, b: Spread) -> Self {
         Self { a, b }
     }

@@ -1,4 +1,4 @@
-//! The comparison as a page: what it comes to, every difference with its interval, and pictures of both sides.
+//! The comparison as a page: the result, every difference with its interval, and pictures of both sides.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ fn add(page: &mut Page, it: &Comparison) {
     for line in it.remarks() {
         page.warning(&escaped(&line));
     }
-    page.subheading("What is not the same, or not known");
+    page.subheading("Differences, and values that are not known");
     match it.differs.is_empty() {
         true => page.paragraph("Scenario, settings, version and machine are the same."),
         false => {

@@ -1,4 +1,4 @@
-//! One of two results: what was measured of each of its runs that came to its end.
+//! One of two results: the measurements of each of its runs that came to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -69,7 +69,7 @@ pub(crate) struct Sample {
     pub(crate) backend: Backend,
     pub(crate) point: Point,
     pub(crate) seed: u64,
-    /// By the name that a measure has in `[report]`.
+    /// Values by the name that a measure has in `[report]`.
     pub(crate) values: BTreeMap<String, f64>,
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use dhow_channel::channel::Contact;
 
-/// Octets of a line that is understood; what is longer is skipped.
+/// Octets of a line that is understood; longer ones are skipped.
 const LINE_OCTETS_MAX: usize = 64;
 
 /// The reading end.
@@ -30,7 +30,7 @@ impl Control {
         (!self.ended).then(|| self.source.as_fd())
     }
 
-    /// Reads what is there, once, and returns the contacts that it names.
+    /// Reads the lines that are there, once, and returns the contacts that they name.
     pub fn read(&mut self) -> io::Result<Vec<Result<Contact, String>>> {
         let mut buffer = [0; 256];
         let octets = match rustix::io::read(self.source.as_fd(), &mut buffer) {

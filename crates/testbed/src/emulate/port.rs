@@ -55,7 +55,7 @@ impl PortError {
 /// The result of giving a packet to an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It has arrived.
+    /// The packet has arrived.
     Whole,
     /// The interface is down, or has no room: it is lost.
     Not,

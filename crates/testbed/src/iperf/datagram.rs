@@ -92,7 +92,7 @@ impl Header {
 pub struct Account {
     /// Octets that arrived.
     pub octets: u64,
-    /// From the first to the last of them.
+    /// The time from the first to the last of them.
     pub elapsed: Duration,
     /// Datagrams.
     pub report: Report,

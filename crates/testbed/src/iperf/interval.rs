@@ -22,7 +22,7 @@ struct Counted {
 }
 
 impl Intervals {
-    /// Of a connection; none is told before the end where there is no length of intervals.
+    /// The intervals of a connection; none is told before the end where there is no length of intervals.
     pub fn new(id: u32, every: Option<Duration>) -> Self {
         Self {
             id,
@@ -38,7 +38,7 @@ impl Intervals {
         self.all.octets += octets;
     }
 
-    /// Datagrams stand so.
+    /// Sets the counts of datagrams.
     pub const fn set_report(&mut self, report: Report) {
         self.all.report = Some(report);
     }

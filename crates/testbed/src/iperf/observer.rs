@@ -22,7 +22,7 @@ pub trait Observer: Send {
 pub struct Connection {
     /// Its number in this process.
     pub id: u32,
-    /// This end.
+    /// The address of this end.
     pub local: SocketAddr,
     /// The other.
     pub foreign: SocketAddr,
@@ -31,7 +31,7 @@ pub struct Connection {
 /// A datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Of which connection.
+    /// The number of the connection.
     pub id: u32,
     /// Its number.
     pub number: u32,
@@ -61,7 +61,7 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// It, as the testbed is told of it.
+    /// The transfer, as the testbed is told of it.
     #[must_use]
     pub fn account(&self) -> Account {
         let arrived = |report: Report| {
@@ -86,13 +86,13 @@ impl Transfer {
 /// The report of a server on datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Those that were sent, as far as their numbers tell.
+    /// Datagrams that were sent, as far as their numbers tell.
     pub sent: u64,
-    /// Those of them that are missing.
+    /// Datagrams of them that are missing.
     pub lost: u64,
-    /// Those that came after one with a higher number.
+    /// Datagrams that came after one with a higher number.
     pub out_of_order: u64,
-    /// Those that came again, of which nothing else counts any; none at the sender, and not in what a server answers.
+    /// Datagrams that came again, of which nothing else counts any; none at the sender, and not in what a server answers.
     pub duplicates: Option<u64>,
     /// The jitter of datagrams (RFC 3550 6.4.1), nanoseconds; none at the sender.
     pub jitter_ns: Option<f64>,

@@ -37,7 +37,7 @@ pub struct Server {
     pub first_id: u32,
     /// The length of an interval; `None` for no intervals.
     pub every: Option<Duration>,
-    /// It ends after so long.
+    /// The time after which the server ends.
     pub duration: Option<Duration>,
 }
 
@@ -87,7 +87,7 @@ struct Sessions<'a, O> {
 }
 
 impl<O: Observer> Sessions<'_, O> {
-    /// A datagram came; what is to be answered.
+    /// A datagram came; the answer comes back.
     fn take(&mut self, arrival: &Arrival<'_>) -> Option<Vec<u8>> {
         let header = Header::decode(arrival.payload)?;
         let is_over = |session: &Session| session.ended.is_some() && !header.is_last;
@@ -160,7 +160,7 @@ impl<O: Observer> Sessions<'_, O> {
         });
     }
 
-    /// Tells of intervals, and lets go of who has ended.
+    /// Tells of intervals, and lets go of clients that have ended.
     fn look(&mut self) {
         for session in self
             .by_client
@@ -250,7 +250,7 @@ impl Server {
                         let (id, every, is_over) = (next_id, self.every, &is_over);
                         next_id += 1;
                         readers.push(scope.spawn(move || {
-                            // A connection that breaks has ended; what came of it has been told.
+                            // A connection that breaks has ended; its result has been told.
                             let _ = read(stream, from, id, every, observer, is_over);
                         }));
                     }

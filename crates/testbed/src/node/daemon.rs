@@ -22,7 +22,7 @@ const READY: Duration = Duration::from_secs(60);
 /// The longest time of an orderly end: a node finishes transfers for five seconds at most.
 const END: Duration = Duration::from_secs(10);
 
-/// Between two looks.
+/// The time between two looks.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The file to which it writes what it is set to.
@@ -49,7 +49,7 @@ struct Running {
 }
 
 impl Daemon {
-    /// One whose file and directory are there, not yet started.
+    /// A node whose file and directory are there, not yet started.
     #[must_use]
     pub fn new(
         name: &str,

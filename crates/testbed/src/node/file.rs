@@ -20,14 +20,14 @@ use crate::toml_text::quoted;
 /// A segment of a store as the simulator has it by itself: a node on a disk chooses better.
 const SIMULATED_SEGMENT_OCTETS: u32 = 1 << 16;
 
-/// Round trips for which sessions wait beside what is usual: what is lost takes one more each time.
+/// Round trips for which sessions wait beside the usual time: lost octets take one more each time.
 const PATIENCE_ROUND_TRIPS: u32 = 6;
 
 /// The octets that a node waits for by itself (docs/node.schema.json).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// From this round trip on a lost path is not told from a long one by probes.
+/// The round trip from which on probes do not tell a lost path from a long one.
 const PROBED_MAX: Duration = Duration::from_millis(500);
 
 /// First wait before dialling again, as nodes have it.
@@ -523,7 +523,7 @@ mod tests {
         written_over("", node)
     }
 
-    /// With keys of the first link, and of the node that dials it.
+    /// The file with keys of the first link, and of the node that dials it.
     fn written_over(link: &str, node: &str) -> Result<Vec<String>, LabError> {
         let text = format!(
             "[[node]]\nname = \"a\"\n{node}[[node]]\nname = \"b\"\n[[node]]\nname = \"c\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"8Mbit\"\n{link}[[link]]\nbetween = [\"c\", \"b\"]\nrate = \"8Mbit\"\n[[traffic]]\nfrom = \"a\"\nto = \"c\"\nsize = 100\ncount = 1\nreports = [\"forwarding\"]\n[stop]\nat = \"1s\"\n"

@@ -1,4 +1,4 @@
-//! Nodes of a lab: what their files say, and their processes.
+//! Nodes of a lab: their files and their processes.
 //!
 //! [`configurations`] makes the files' texts of a scenario, as values; [`Daemon`] is a node that runs.
 

@@ -11,7 +11,7 @@ use crate::failure::LabError;
 /// Links that a bundle crosses, at most: nodes give theirs the greatest hop limit that there is (RFC 9171 4.4.3).
 const LINKS_MAX: usize = 255;
 
-/// Of each node, the neighbours by the destinations to which they are next.
+/// The neighbours of each node by the destinations to which they are next.
 pub(super) type Routes = Vec<BTreeMap<usize, usize>>;
 
 /// The routes of all nodes.
@@ -50,7 +50,7 @@ pub(super) fn routes(scenario: &Scenario) -> Result<Routes, LabError> {
             (traffic.to, traffic.from),
         )?;
         if traffic.has_custody() {
-            // Whoever has custody tells a custodian before.
+            // A custodian sends signals to custodians before it on the way.
             let custodians = (0..).zip(&way);
             let pairs = custodians.flat_map(|(place, custodian)| {
                 way.iter().skip(place).map(|later| (*later, *custodian))
@@ -105,7 +105,7 @@ fn add_way(
     Ok(way)
 }
 
-/// Of each node the neighbour that is nearest to one.
+/// The neighbour of each node that is nearest to one.
 fn towards(neighbours: &[Vec<usize>], to: usize) -> Vec<Option<usize>> {
     let mut next = vec![None; neighbours.len()];
     let mut reached = VecDeque::from([to]);

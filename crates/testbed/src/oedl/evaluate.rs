@@ -57,10 +57,10 @@ pub enum OedlError {
     /// The interpreter cannot be run.
     #[error("the Ruby interpreter cannot be run: {0}")]
     Ruby(#[from] io::Error),
-    /// It took too long.
+    /// The evaluation took too long.
     #[error("the script takes too long to be evaluated")]
     TooLong,
-    /// It is longer than any script.
+    /// The script is longer than any script.
     #[error("the script has more than {SCRIPT_OCTETS_MAX} octets")]
     TooLarge,
     /// The interpreter said something else than a plan.

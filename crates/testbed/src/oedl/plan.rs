@@ -1,4 +1,4 @@
-//! A plan: what a script says, with all times known.
+//! A plan: the content of a script, with all times known.
 
 use serde::Deserialize;
 

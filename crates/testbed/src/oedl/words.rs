@@ -1,4 +1,4 @@
-//! Words of a command line, with addresses of the script replaced by the names of whom they belong to.
+//! Words of a command line, with addresses of the script replaced by the names of their nodes.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The kernel's account of what processes wait for: on while a lab runs that found it off, and off again when the last of these is gone.
+//! The kernel's account of the waits of processes: on while a lab runs that found it off, and off again when the last of these is gone.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,7 @@ const SWITCH: &str = "/proc/sys/kernel/task_delayacct";
 /// A file for each lab that needs it on: of the machine, since labs with another `$DHOW_LAB_DIR` share the switch.
 const HOLDERS: &str = "/run/dhow/task_delayacct";
 
-/// The account, and who needs it.
+/// The account, and the labs that need it.
 #[derive(Debug)]
 pub(crate) struct Accounting {
     switch: PathBuf,
@@ -18,7 +18,7 @@ pub(crate) struct Accounting {
 }
 
 impl Accounting {
-    /// That of this machine.
+    /// The accounting of this machine.
     pub(crate) fn of_machine() -> Self {
         Self {
             switch: SWITCH.into(),

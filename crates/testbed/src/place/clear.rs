@@ -1,4 +1,4 @@
-//! Removes all that there is of a lab, whether who made it is there or not.
+//! Removes all parts of a lab, whether the process that made it is there or not.
 
 use std::fs;
 use std::path::Path;
@@ -19,10 +19,10 @@ const KEEPER: Duration = Duration::from_secs(30);
 /// The longest time for killed processes to be gone, and for groups to be empty.
 const GONE: Duration = Duration::from_secs(10);
 
-/// Between two looks.
+/// The time between two looks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Ends a lab: asks whoever keeps it, and removes what is then left.
+/// Ends a lab: asks the process that keeps it, and removes the parts that are then left.
 ///
 /// # Errors
 /// When something stays.

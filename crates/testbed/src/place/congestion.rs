@@ -11,7 +11,7 @@ const USED: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// The congestion controls that the kernel has.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// Those that namespaces other than the system's own may use.
+/// The congestion controls that namespaces other than the system's own may use.
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
 /// Refuses one that namespaces of this kernel cannot use.

@@ -58,7 +58,7 @@ pub struct Groups {
 enum Version {
     /// A tree for each controller.
     One,
-    /// One tree.
+    /// One tree of control groups.
     Two,
 }
 
@@ -69,7 +69,7 @@ pub struct Group {
 }
 
 impl Groups {
-    /// Those of a lab; none are made yet.
+    /// The groups of a lab; none are made yet.
     #[must_use]
     pub fn of(lab: &str) -> Self {
         let two = Path::new(ROOT).join("cgroup.controllers").exists();
@@ -212,7 +212,7 @@ impl Group {
         command
     }
 
-    /// Has its programs take no more than so many millionths of a core from now on, or what there is.
+    /// Has its programs take no more than so many millionths of a core from now on, or have no limit.
     ///
     /// # Errors
     /// When the kernel refuses.

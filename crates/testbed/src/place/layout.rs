@@ -39,9 +39,9 @@ const NAME_OCTETS_MAX: usize = 100;
 pub struct Layout {
     /// Six hexadecimal digits.
     pub lab: String,
-    /// In the order of the scenario's nodes.
+    /// The hosts in the order of the scenario's nodes.
     pub hosts: Vec<HostPlace>,
-    /// In the order of the scenario's links.
+    /// The links in the order of the scenario's links.
     pub links: Vec<LinkPlace>,
 }
 

@@ -74,7 +74,7 @@ enum Cut {
     Rules,
     /// The emulator is told.
     Channel(Mutex<io::PipeWriter>),
-    /// It is with the link whose wire this one shares.
+    /// The means are with the link whose wire this one shares.
     Elsewhere,
 }
 
@@ -156,7 +156,7 @@ impl Network {
                         taken.wait(switch.waiting().map_err(failed)?);
                     }
                 }
-                // The end that dials goes up last: whoever listens is there then.
+                // The end that dials goes up last: the listening end is there then.
                 for switch in switches.iter().rev() {
                     switch.set(up).map_err(failed)?;
                 }

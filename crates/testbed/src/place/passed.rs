@@ -1,4 +1,4 @@
-//! All that passed a link of the kernel in one direction: what left its end, but for what contacts that ended took.
+//! Octets that passed a link of the kernel in one direction: those that left its end, but for those that the ends of contacts took.
 
 use super::device::Counters;
 

@@ -98,7 +98,7 @@ pub fn process_began(process: u32) -> Option<u64> {
 }
 
 impl State {
-    /// Of a lab that this process makes.
+    /// The state of a lab that this process makes.
     #[must_use]
     pub fn new(layout: &Layout, scenario: &str, directory: &Path) -> Self {
         let process = std::process::id();

@@ -44,7 +44,7 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// Of an interface in a namespace.
+    /// The switch of an interface in a namespace.
     pub(crate) fn open(namespace: &str, interface: &str) -> io::Result<Self> {
         namespace::within(namespace, || {
             let flags = SocketFlags::CLOEXEC;

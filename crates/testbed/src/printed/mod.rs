@@ -25,7 +25,7 @@ pub struct Printed {
 pub struct PrintedFigures {
     /// The figures, in the order in which they were printed.
     pub figures: Vec<Printed>,
-    /// Those for which there was no room: the last.
+    /// The number of figures for which there was no room: the last.
     pub lost: usize,
 }
 

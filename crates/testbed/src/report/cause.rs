@@ -1,4 +1,4 @@
-//! Why virtual time and sockets differ, as far as measurements tell: a cause is named where its share differs by as much as what it explains.
+//! The causes for which virtual time and sockets differ, as far as measurements tell: a cause is named where its share differs by as much as what it explains.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub(super) struct Difference<'a> {
     pub(super) measure: &'a Measure,
     pub(super) on_sockets: &'a [&'a RunSummary],
     pub(super) in_virtual_time: &'a [&'a RunSummary],
-    /// That of virtual time by that of sockets.
+    /// The mean of virtual time by the mean of sockets.
     pub(super) ratio: f64,
 }
 

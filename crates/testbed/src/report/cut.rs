@@ -24,7 +24,7 @@ const LINKS_MAX: usize = 2_000;
 /// Links of a cut that are named.
 const NAMED_MAX: usize = 3;
 
-/// By how much sums of seconds may be off.
+/// The error that sums of seconds may have.
 const ROUNDING: f64 = 1e-9;
 
 /// A link between two nodes, by their positions.
@@ -129,7 +129,7 @@ impl Crossing {
 pub(crate) struct Cuts<'a> {
     summary: &'a RunSummary,
     edges: Vec<Edge<'a>>,
-    /// Of each flow between two nodes the nodes on the side of its source.
+    /// The nodes on the side of the source, of each flow between two nodes.
     sides: Vec<(&'a Flow, Vec<bool>)>,
     /// Deliveries across the narrowest of all cuts, and across those around each sender and each receiver.
     crossings: Vec<Crossing>,
@@ -137,7 +137,7 @@ pub(crate) struct Cuts<'a> {
 }
 
 impl<'a> Cuts<'a> {
-    /// Those of a run.
+    /// The cuts of a run.
     pub(crate) fn of(summary: &'a RunSummary) -> Self {
         let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
         let mut edges = Vec::new();
@@ -201,9 +201,9 @@ impl<'a> Cuts<'a> {
         cuts
     }
 
-    /// Payload that was delivered between all nodes, by the one time in which it could pass: the longest that a flow had, and no less than
-    /// the links of any cut take for what crosses it at their rates. bit/s; nothing where there was no such time, or where links are not
-    /// known.
+    /// Payload that was delivered between all nodes, by the one time in which it could pass, bit/s. That time is the longest that a flow
+    /// had, and no less than the links of any cut take at their rates for the octets that cross it. Nothing where there was no such time,
+    /// or where links are not known.
     pub(crate) fn goodput(&self) -> Option<f64> {
         let between = self.summary.flows.iter().filter(|it| it.from != it.to);
         if self.sides.is_empty() || self.sides.len() < between.count() {

@@ -1,4 +1,4 @@
-//! Why a number says less than it seems to, or why there is none.
+//! The reasons for which a number says less than it seems to, or for which there is none.
 
 use dhow_page::quantity::{count, things};
 

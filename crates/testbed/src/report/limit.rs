@@ -143,7 +143,7 @@ fn carried(summary: &RunSummary, link: &str) -> Option<f64> {
     (passed.time_s > 0.0).then(|| float(passed.octets) / passed.time_s)
 }
 
-/// A share of 1 as it is read: what is less than a hundredth is not called nothing.
+/// A share of 1 as it is read: less than a hundredth is not called nothing.
 fn percent(part: f64) -> String {
     match part {
         0.0..0.005 if part > 0.0 => "under 1 %".to_owned(),

@@ -38,9 +38,9 @@ pub enum Measure {
     Share(String),
     /// Measurements that programs and nodes are known to have made.
     MeasurementsMade,
-    /// Those of them that are stored.
+    /// Measurements that are stored.
     MeasurementsStored,
-    /// Those of them that are not.
+    /// Measurements that are not stored.
     MeasurementsLost,
     /// Octets that one node wrote to its disk for each that another did, while payloads could pass.
     WrittenRatio(String, String),
@@ -248,7 +248,7 @@ impl Measure {
         }
     }
 
-    /// Which change of it is a gain; nothing where neither is. Of a program's figure its name and its unit tell.
+    /// The direction in which a change of the measure is a gain; nothing where neither is. Of a program's figure its name and its unit tell.
     #[must_use]
     pub fn better(&self) -> Option<Better> {
         match self {
@@ -354,7 +354,7 @@ impl Reading {
         }
     }
 
-    /// That of a program's figures.
+    /// The axis of a program's figures.
     pub(crate) fn of_unit(unit: &str) -> Self {
         let axis = axis_of_unit(unit);
         let unit = if axis == Axis::Count { unit } else { "" };

@@ -1,8 +1,8 @@
 //! The report on runs, for people: one page that opens from a disk.
 //!
 //! Start at [`page`](page()); a [`Study`] is one scenario's runs with the [`Question`] that is asked of them, a [`RunSummary`] one run in short and a
-//! [`Course`] one over time, a [`Measure`] what is measured of each. `curves` shows it against what was set, `course` one run over time, `both` real sockets beside virtual
-//! time, `doubt` why a number says less than it seems to, `cut` what links could carry at most, `line` what `runs.csv` has of it, `limit` which resource a run had none left of, `hosts` what each host used and waited for, `processors` how slow they were made, `several` many measures of each point in one table, `repeats` the mean of each point's runs without a page, `cost` what a megabyte took, `verdict` whether it went as was expected, and `repetition` what is needed to run it again.
+//! [`Course`] one over time, a [`Measure`] what is measured of each. `curves` shows it against the values set, `course` one run over time, `both` real sockets beside virtual
+//! time, `doubt` why a number says less than it seems to, `cut` what links could carry at most, `line` its columns in `runs.csv`, `limit` the resource of which a run had none left, `hosts` the resources of each host and its waits, `processors` how slow they were made, `several` many measures of each point in one table, `repeats` the mean of each point's runs without a page, `cost` the cost of a megabyte, `verdict` whether the expected course holds, and `repetition` the needs of another run.
 
 mod both;
 mod cause;

@@ -32,7 +32,7 @@ impl Named {
         self.measures |= measures(scenario);
     }
 
-    /// Says what is asked of a node or a program that there is not.
+    /// Names the request about a node or a program that is not there.
     ///
     /// # Errors
     /// The first such measure.

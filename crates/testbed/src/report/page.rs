@@ -1,4 +1,4 @@
-//! The page: what was asked, what was found, each scenario's pictures and tables, and what a repetition needs.
+//! The page: question and findings, each scenario's pictures and tables, and the needs of a repetition.
 
 use std::collections::BTreeMap;
 

@@ -23,7 +23,7 @@ pub(crate) fn sentence(study: &Study) -> String {
     )
 }
 
-/// From the least to the most.
+/// The range from the least to the most.
 fn range(spread: &Spread, said: impl Fn(f64) -> String) -> String {
     let (least, most) = (said(spread.least()), said(spread.most()));
     match least == most {

@@ -1,4 +1,4 @@
-//! Figures of runs that differ in their seeds alone: mean, deviation and confidence, by what was set.
+//! Figures of runs that differ in their seeds alone: mean, deviation and confidence, by the values set.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Repeats {
 struct PointRepeats {
     /// The settings.
     set: Vec<(String, String)>,
-    /// Runs of it.
+    /// Runs of the point.
     runs: u64,
     /// Values of each figure, with the seeds of their runs.
     values: BTreeMap<String, Vec<(u64, f64)>>,
@@ -38,14 +38,14 @@ pub struct Estimated {
 pub struct Row<'a> {
     /// The values of what was set.
     pub set: Vec<&'a str>,
-    /// Runs of it.
+    /// Runs of the point.
     pub runs: u64,
     /// The figures that were asked for; nothing where no run has that one.
     pub figures: Vec<Option<Estimated>>,
 }
 
 impl Repeats {
-    /// Adds a run: what was set, its seed and its figures.
+    /// Adds a run: its settings, its seed and its figures.
     pub fn add(&mut self, set: &[(String, String)], seed: u64, figures: &[Figure]) {
         let place = self.points.iter().position(|it| it.set == set);
         let place = place.unwrap_or_else(|| {

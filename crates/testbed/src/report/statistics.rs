@@ -11,7 +11,7 @@ const STUDENT: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// That of the normal distribution, for more.
+/// The quantile of the normal distribution, for more.
 const NORMAL: f64 = 1.960;
 
 /// Values of repeats in short.
@@ -19,14 +19,14 @@ const NORMAL: f64 = 1.960;
 pub(crate) struct Spread {
     /// The values, from the least.
     pub(crate) values: Vec<f64>,
-    /// Their mean.
+    /// The mean of the values.
     pub(crate) mean: f64,
     /// Their standard deviation, of a sample (n − 1); nothing of one value.
     pub(crate) deviation: Option<f64>,
 }
 
 impl Spread {
-    /// Of values; nothing where there are none.
+    /// The spread of values; nothing where there are none.
     pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! One scenario's runs, and what is asked of them.
+//! One scenario's runs, and the questions about them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ impl Question {
     /// Reads the keys of `[report]`; files that they name are beside `directory`.
     ///
     /// # Errors
-    /// When they ask for what there is not.
+    /// When they ask for something that is not there.
     pub fn read(
         name: &str,
         keys: &BTreeMap<&'static str, String>,
@@ -222,7 +222,7 @@ fn read_others(path: &Path) -> Result<Vec<Others>, ReportError> {
     }
 }
 
-/// Runs, and what is asked of them.
+/// Runs, and the questions about them.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// The question.

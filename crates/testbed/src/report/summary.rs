@@ -1,4 +1,4 @@
-//! One run as a report needs it: what is asked of every run is kept in short, since a study has many and each may have millions of payloads.
+//! One run as a report needs it: the facts about every run are kept in short, since a study has many and each may have millions of payloads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,7 +99,7 @@ pub struct Day {
     pub disk: Option<f64>,
     /// Octets that it wrote to its disk.
     pub written_octets: u64,
-    /// That part of its waits for disks in which it read again what its memory had no room to keep.
+    /// The part of its waits for disks in which it read again pages that its memory had no room to keep.
     pub memory: f64,
     /// Its threads waited for locks, one beside the other.
     pub locks: f64,
@@ -270,7 +270,7 @@ fn days(resources: &[Resource], (start, end): (f64, f64)) -> Vec<Day> {
 }
 
 impl Day {
-    /// That of a node from one of its samples to a later one.
+    /// The time of a node from one of its samples to a later one.
     fn between(first: &Resource, last: &Resource) -> Option<Self> {
         let time = last.time_s - first.time_s;
         let used = |what: fn(&Resource) -> f64| (what(last) - what(first)) / time;
@@ -440,7 +440,7 @@ impl RunSummary {
         (!self.programs.is_empty() && until > from).then_some((from, until))
     }
 
-    /// From when the first payload could pass to when the last could, or was there: seconds.
+    /// The time from when the first payload could pass to when the last could, or was there: seconds.
     #[must_use]
     pub fn window(&self) -> (f64, f64) {
         let last = self.last_delivery_s.unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! Under which conditions a run took place: what a repetition needs beside the scenario, and what may explain that it comes out otherwise.
+//! The conditions of a run: the needs of a repetition beside the scenario, and facts that may explain another outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub struct Conditions {
     /// Processors that are set by the rate of TCP, as they were measured before the run.
     #[serde(default)]
     pub processors: Vec<Measured>,
-    /// Of each host that has limits the kernel's own word for them, by the names of its files.
+    /// The kernel's own word for the limits of each host that has some, by the names of its files.
     pub limits: BTreeMap<String, BTreeMap<String, String>>,
     /// Queues of each host's interfaces at the end, with what passed through them, as `tc` tells.
     pub queues: BTreeMap<String, Value>,
@@ -63,9 +63,9 @@ pub struct Ran {
 /// When the time of a run stood still, and for how long: seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Still {
-    /// At this time of the run.
+    /// The time of the run.
     pub at_s: f64,
-    /// For so long, by a clock that went on.
+    /// The duration, by a clock that went on.
     pub for_s: f64,
 }
 
@@ -82,7 +82,7 @@ impl Still {
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     conditions: Map<String, Value>,
-    /// By the name of a node and the text of its settings: these, and the runs that had them.
+    /// Settings by the name of a node and their text, and the runs that had them.
     nodes: BTreeMap<(String, String), (Value, BTreeSet<String>)>,
     octets: usize,
     elsewhere: Vec<String>,

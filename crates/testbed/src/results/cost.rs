@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::rows::{Contact, LinkSample, Resource};
 use crate::number::float;
 
-/// Costs of a megabyte (10^6 octets) that was delivered; what is not known is empty.
+/// Costs of a megabyte (10^6 octets) that was delivered; unknown ones are empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Time of processors of all hosts, seconds.
@@ -39,7 +39,7 @@ pub struct Used<'a> {
 }
 
 impl Cost {
-    /// That of a megabyte of a run; of nothing where nothing was delivered.
+    /// The cost of a megabyte of a run; of nothing where nothing was delivered.
     #[must_use]
     pub fn of(used: &Used<'_>, energy: Option<&Energy>) -> Self {
         let megabytes = float(used.delivered_octets) / 1e6;

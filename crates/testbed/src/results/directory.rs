@@ -1,4 +1,4 @@
-//! The directory: what a run leaves is complete or not there, so that an interrupted sweep goes on where it stopped.
+//! The directory: the results of a run are complete or not there, so that an interrupted sweep goes on where it stopped.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

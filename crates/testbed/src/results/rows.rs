@@ -85,7 +85,7 @@ pub struct Resource {
     pub page_out: u64,
     /// Switches from one process to another.
     pub switches: u64,
-    /// Those of them that a process made since it had nothing to do.
+    /// Switches of them that a process made since it had nothing to do.
     #[serde(default)]
     pub voluntary_switches: u64,
     /// Time that threads could have run and had no processor, one beside the other, seconds: others had it, or their limit was used up.

@@ -30,11 +30,11 @@ impl fmt::Display for Backend {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Status {
-    /// It came to its end.
+    /// The run came to its end.
     Done,
     /// Something failed; the sentence says what.
     Failed(String),
-    /// It was ended before its end.
+    /// The run was ended before its end.
     #[default]
     Interrupted,
 }
@@ -155,15 +155,15 @@ pub struct Run {
     pub wall_s: f64,
     /// Payloads that applications gave to nodes.
     pub sent: u64,
-    /// Those that nodes said they had.
+    /// Payloads that nodes accepted.
     pub accepted: u64,
-    /// Those that nodes would not have.
+    /// Payloads that nodes refused.
     pub refused: u64,
-    /// Those that were delivered.
+    /// Payloads that were delivered.
     pub delivered: u64,
-    /// Those that were delivered otherwise than they were sent, or more often than once.
+    /// Payloads that were delivered otherwise than they were sent, or more often than once.
     pub wrong: u64,
-    /// Those that were accepted and expired before they were delivered.
+    /// Payloads that were accepted and expired before they were delivered.
     pub expired: u64,
     /// Octets of those that were delivered.
     pub delivered_octets: u64,

@@ -27,9 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The use of packets that pass over links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packets {
-    /// Nobody looks at them.
+    /// Packets at which nobody looks.
     Passed,
-    /// They are in a file for each end of a link.
+    /// The packets are in a file for each end of a link.
     Captured,
 }
 

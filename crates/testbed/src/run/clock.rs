@@ -23,7 +23,7 @@ struct Stands {
     start: Instant,
     still: Duration,
     since: Option<Instant>,
-    /// At which of its times.
+    /// The time at which it stands.
     at: Option<Duration>,
 }
 

@@ -157,7 +157,7 @@ fn counted(stream: &Value, key: &str) -> u64 {
 struct Loss {
     /// Rows of streams that are known.
     of_streams: u64,
-    /// Those of them that are missing beyond the refused ones of their stream.
+    /// Rows of them that are missing beyond the refused ones of their stream.
     not_come: u64,
     /// Refused rows of which the stream cannot be told; their numbers are missing in one.
     of_none: u64,

@@ -1,4 +1,4 @@
-//! Contacts in their order: when which link comes and goes.
+//! Contacts in their order: the times at which links come and go.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -31,13 +31,13 @@ pub struct Contacts<'a> {
     /// When contacts begin and end, whether it is the end, which of all it is, and its how many-eth time. Beginnings come before
     /// ends of the same moment, so that what touches is not cut.
     next: BinaryHeap<Reverse<(Duration, bool, usize, u32)>>,
-    /// Of each link how many contacts are under way.
+    /// The number of contacts under way of each link.
     depths: BTreeMap<LinkIndex, u32>,
     end: Duration,
 }
 
 impl<'a> Contacts<'a> {
-    /// Those of a scenario before an end.
+    /// The contacts of a scenario before an end.
     #[must_use]
     pub fn new(contacts: &'a [Contact], end: Duration) -> Self {
         let starts = contacts.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Crashes: when which node loses its power, and gets it back.
+//! Crashes: the times at which nodes lose their power, and get it back.
 
 use std::time::Duration;
 

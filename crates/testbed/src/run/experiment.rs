@@ -33,16 +33,16 @@ use crate::place::{Layout, Network, detour};
 use crate::report::measured;
 use crate::results::{self, Backend, Conditions, Ran, Results, ResultsError, Run, Status};
 
-/// From one look at everything to the next.
+/// The time from one look at everything to the next.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The same while a program's times are taken.
 const LOOK_TIMED: Duration = Duration::from_millis(1);
 
-/// From one word of progress to the next.
+/// The time from one word of progress to the next.
 const TELL: Duration = Duration::from_millis(100);
 
-/// From one look at the disk to the next.
+/// The time from one look at the disk to the next.
 const DISK: Duration = Duration::from_secs(1);
 
 /// Octets that stay free where results are written.
@@ -507,7 +507,7 @@ impl super::lab::Parts<'_> {
 struct Processing {
     at: Duration,
     host: usize,
-    /// Millionths of a core; none: what there is.
+    /// Millionths of a core; none: no limit.
     millionths: Option<u32>,
 }
 

@@ -55,7 +55,7 @@ impl Lab {
         refuse_unmeasured(scenario)?;
         congestion::check(scenario.congestion_control.as_deref())?;
         let state = State::new(&layout, &scenario.name, &plot.directory);
-        // From here on whoever finds the file can remove what is there.
+        // From here on any process that finds the file can remove the parts that are there.
         state.write()?;
         // Without it the report says less of what hosts waited for.
         let _ = Accounting::of_machine().hold(&state.lab);
@@ -99,7 +99,7 @@ impl Lab {
         self.network.as_ref()
     }
 
-    /// Its parts, for whoever has things happen.
+    /// Its parts, for the code that makes events happen.
     pub(super) fn parts(&mut self) -> Option<Parts<'_>> {
         Some(Parts {
             network: self.network.as_ref()?,

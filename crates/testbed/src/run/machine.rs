@@ -1,4 +1,4 @@
-//! On what a run ran: the machine, its kernel, and the time.
+//! The environment of a run: the machine, its kernel, and the time.
 
 use std::fs;
 use std::num::NonZero;

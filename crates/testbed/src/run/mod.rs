@@ -1,6 +1,6 @@
-//! A scenario in time: its network is made, its nodes start, what is to happen happens, and all is gone again.
+//! A scenario in time: its network is made, its nodes start, events happen, and all is gone again.
 //!
-//! [`Lab`] is a network with its nodes; [`run`] runs a scenario there once and keeps what came of it.
+//! [`Lab`] is a network with its nodes; [`run`] runs a scenario there once and keeps its results.
 
 mod capture;
 mod clock;

@@ -12,7 +12,7 @@ use super::clock::Clock;
 use crate::application::Ledger;
 use crate::failure::LabError;
 
-/// From one look at what is stored to the next.
+/// The time from one look at stored octets to the next.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The time for which nothing more may arrive.

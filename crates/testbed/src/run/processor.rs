@@ -99,7 +99,7 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// None found yet; what is measured goes to a directory that is made when something is.
+    /// None found yet; measurements go to a directory that is made when there are some.
     #[must_use]
     pub fn new(place: &Path, program: PathBuf, check: Check, build: &'static str) -> Self {
         Self {

@@ -35,7 +35,7 @@ const RECORD: Duration = Duration::from_secs(10);
 /// The longest time for perf to report on its record of a node.
 const TELL: Duration = Duration::from_secs(20);
 
-/// From one look to the next.
+/// The time from one look to the next.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The profiling of nodes, beside their use of resources.

@@ -47,11 +47,11 @@ pub(super) struct Task {
     began: Option<Duration>,
     /// When it ended or was told to.
     ended: Option<Duration>,
-    /// It did not end when it was told to.
+    /// Whether the program did not end when it was told to.
     killed: bool,
-    /// It was told to end.
+    /// Whether the program was told to end.
     was_asked: bool,
-    /// It said that it is ready.
+    /// Whether the program said that it is ready.
     is_ready: bool,
     /// Its failure, where that is what was measured.
     failed: Option<String>,
@@ -66,7 +66,7 @@ pub(super) struct Task {
 enum Gate {
     Open,
     Shut,
-    /// That one has failed, or ended without being ready.
+    /// The other program has failed, or ended without being ready.
     Never,
 }
 
@@ -74,9 +74,9 @@ enum Gate {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Others {
     gate: Gate,
-    /// The one with which it is to end has ended.
+    /// Whether the program with which it is to end has ended.
     is_over: bool,
-    /// A time begins with its first packet.
+    /// Whether a time begins with its first packet.
     is_timed: bool,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn told(
 enum Stage {
     Waiting,
     Running(Child, Log),
-    /// It was told to end, and is killed at that moment.
+    /// The program was told to end, and is killed at that moment.
     Ending(Child, Log, Instant),
     Ended,
 }
@@ -267,7 +267,7 @@ impl Task {
         }
     }
 
-    /// It ended by itself with an exit code of failure.
+    /// The program ended by itself with an exit code of failure.
     fn has_failed(&mut self, status: ExitStatus) -> Result<(), LabError> {
         let (name, words) = (&self.name, last_words(&self.log));
         match self.failure {

@@ -1,4 +1,4 @@
-//! Rates of traffic in what programs of a run measured.
+//! Rates of traffic in the measurements of a run's programs.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -17,7 +17,7 @@ use crate::number::float;
 use crate::place::{Accounting, Counters, End, Group, Network};
 use crate::results::{LinkSample, Resource, Row};
 
-/// From one sample to the next.
+/// The time from one sample to the next.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// The time for which processes may have been there when samples begin.

@@ -29,7 +29,7 @@ pub struct Standing {
     pub octets: Vec<[u64; 2]>,
     /// Payloads that were delivered.
     pub delivered: u64,
-    /// Octets of these.
+    /// Octets of the delivered payloads.
     pub delivered_octets: u64,
     /// Payloads that are to be sent in all, where that has an end.
     pub total: Option<u64>,

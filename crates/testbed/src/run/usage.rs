@@ -51,7 +51,7 @@ struct Thread {
     wait_ns: u64,
     /// Time that it waited for disks: 0 where the kernel does not count it.
     disk_wait_ticks: u64,
-    /// That part of it that cannot be: now and then a kernel (6.18 is one) counts all time since the machine began as one wait.
+    /// The part of it that cannot be: now and then a kernel (6.18 is one) counts all time since the machine began as one wait.
     impossible_ticks: u64,
     /// Its waits for locks, as they were seen.
     locks: Locks,
@@ -114,9 +114,9 @@ impl Locks {
     }
 }
 
-/// The address of the word that a thread waits for which is in this system call, as `/proc/PID/task/TID/syscall` tells, where that may be a lock:
-/// those of the C library, of Rust and of Go have a 2 in the word while it is taken and others wait (futex(2)), and wait without an end; or
-/// the kernel has the lock.
+/// The address of the word for which a thread in this system call waits (`/proc/PID/task/TID/syscall`), where the word may be a lock.
+/// Locks of the C library, of Rust and of Go have a 2 in the word while they are taken and others wait (futex(2)), and threads wait
+/// for them without an end; or the kernel has the lock.
 fn lock_waited_for(syscall: &str) -> Option<u64> {
     let mut words = syscall.split_whitespace();
     let is_futex = words.next() == Some(FUTEX);
@@ -131,7 +131,7 @@ fn lock_waited_for(syscall: &str) -> Option<u64> {
 }
 
 impl Thread {
-    /// That of which `status`, `schedstat` and `stat` tell so much.
+    /// The thread of which `status`, `schedstat` and `stat` tell so much.
     fn told(status: &str, waited: &str, stat: &str, syscall: &str) -> Self {
         let waited = waited.split_whitespace().nth(1);
         Self {
@@ -167,7 +167,7 @@ impl Stat {
 }
 
 impl Usage {
-    /// That of a process; none where it has ended.
+    /// The usage of a process; none where it has ended.
     pub(super) fn of(process: u32) -> Option<Self> {
         let read = |file: &str| fs::read_to_string(format!("/proc/{process}/{file}"));
         let stat = Stat::of(&read("stat").ok()?)?;

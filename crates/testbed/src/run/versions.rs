@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::place::needs::found;
 
-/// Programs that say their version and do nothing else: their name, and what is asked.
+/// Programs that say their version and do nothing else: their name, and the arguments.
 const KNOWN: [(&str, &[&str]); 24] = [
     ("bash", &["bash", "--version"]),
     ("curl", &["curl", "--version"]),
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(told["path"], json!(path));
         assert_ne!(told["version"], describe("bash")["version"]);
         assert!(told["version"].is_string(), "{told}");
-        // A program has a directory of its own, so what is here is not what it would start.
+        // A program has a directory of its own, so the program here is not the one that it would start.
         let nothing = json!({"path": null, "version": null});
         assert_eq!(describe("src/../Cargo.toml"), nothing);
     }

@@ -1,4 +1,4 @@
-//! The words of programs: names in braces, and what they stand for in a run.
+//! The words of programs: names in braces, and their values in a run.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::place::detour::Detour;
 /// The purpose of the random numbers for ports.
 const PURPOSE: u64 = Entropy::OURS + 101;
 
-/// Ports that may be drawn: above those that nodes listen at, and those that the kernel gives to whoever connects.
+/// Ports that may be drawn: above those that nodes listen at, and those that the kernel gives to clients.
 const PORTS: std::ops::RangeInclusive<u16> = 61_000..=65_535;
 
 /// The values of names in braces in a program's words, beside nodes.

@@ -45,7 +45,7 @@ pub(super) struct Arrival {
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
     pub load: Load,
-    /// In the order in which they came.
+    /// The arrivals in the order in which they came.
     pub arrivals: Vec<Arrival>,
 }
 

@@ -1,6 +1,6 @@
 //! Links, measured by themselves: whether they have the delay, the rate and the losses that they are asked for, and never give more.
 //!
-//! [`trials`] says what is asked and what is held against it, as values; [`run`] does one of them over a link between two namespaces.
+//! [`trials`] has the requests and the measures held against them, as values; [`run`] does one of them over a link between two namespaces.
 
 mod flight;
 mod judge;

@@ -11,7 +11,7 @@ pub const BATCH_PACKETS: usize = 32;
 /// A packet: a header, and zeros up to its length.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// With what it begins; a packet that is shorter has only the first of these.
+    /// The octets with which it begins; a packet that is shorter has only the first of these.
     pub header: [u8; HEADER_OCTETS],
     /// Octets in all.
     pub octets: usize,
@@ -48,7 +48,7 @@ pub struct Outcome {
 pub enum Ending {
     /// All that left is away.
     Whole,
-    /// Of the packet that left last a part stays here, or it met nobody.
+    /// A part of the packet that left last stays here, or it met nobody.
     Cut,
 }
 
@@ -68,7 +68,7 @@ pub trait Carrier {
         Ok(Ending::Whole)
     }
 
-    /// Of the octets that left, how many are not acknowledged; none where nobody acknowledges any.
+    /// The number of octets that left and are not acknowledged; none where nobody acknowledges any.
     fn unacknowledged(&mut self) -> Option<u64> {
         None
     }

@@ -10,9 +10,9 @@ use super::schedule::PatternError;
 pub enum Command {
     /// Nothing more leaves.
     Pause,
-    /// It goes on where it paused; what would have left meanwhile is not made up for.
+    /// The sender goes on where it paused; packets that would have left meanwhile are not made up for.
     Resume,
-    /// It ends.
+    /// The program ends.
     Exit,
     /// A property of the pattern has another value.
     Set {
@@ -35,7 +35,7 @@ pub struct Planned {
 /// Why a command is not followed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CommandError {
-    /// It is none.
+    /// The line is no command.
     #[error("'{0}' is none of pause, resume, exit and PROPERTY VALUE")]
     Unknown(String),
     /// The pattern has no such property.

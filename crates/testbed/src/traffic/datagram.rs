@@ -94,7 +94,7 @@ impl Carrier for DatagramWriter {
         self.alone = self.alone.saturating_sub(1);
         let mut sent = self.call(packets);
         let mut refused = 0;
-        // That an earlier packet met nobody is told to this call, which then has sent nothing.
+        // This call is told that an earlier packet met nobody, and has then sent nothing.
         if sent.as_ref().is_err_and(is_refused) {
             refused = 1;
             sent = self.call(packets);

@@ -12,7 +12,7 @@ use crate::yardstick::Figure;
 pub struct Account {
     /// Octets of payload.
     pub octets: u64,
-    /// Those of them that were acknowledged; none where all that there are count.
+    /// Octets of them that were acknowledged; none where all that there are count.
     pub acknowledged: Option<u64>,
     /// Packets that left, or arrived; none of a connection's octets.
     pub packets: Option<u64>,

@@ -1,6 +1,6 @@
-//! Traffic of a chosen pattern, packet by packet, and who receives it.
+//! Traffic of a chosen pattern, packet by packet, and its receiver.
 //!
-//! A [`Pattern`] and a seed give a [`Schedule`]: when which packet leaves. A [`Sender`] keeps to it, over a
+//! A [`Pattern`] and a seed give a [`Schedule`]: the times at which packets leave. A [`Sender`] keeps to it, over a
 //! [`Carrier`]; a [`Receiver`] counts what arrives. Both tell a [`Meter`] of every packet. Start at `schedule.rs`, then `sender.rs`.
 //! The clocks are read in `sender.rs`, `receiver.rs` and `datagram.rs` alone.
 

@@ -6,9 +6,9 @@ use std::time::SystemTime;
 /// A packet that left or arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When, nanoseconds since 1970.
+    /// The time, nanoseconds since 1970.
     pub at_ns: u64,
-    /// Of which flow.
+    /// The number of the flow.
     pub flow: u64,
     /// Its number in the flow.
     pub number: u32,

@@ -1,4 +1,4 @@
-//! When which packet leaves: a value that follows from a pattern and a seed, and knows no clock.
+//! The times at which packets leave: a value that follows from a pattern and a seed, and knows no clock.
 
 use std::time::Duration;
 

@@ -27,13 +27,13 @@ pub struct Sender {
     pub schedule: Schedule,
     /// The flow's name.
     pub flow: u64,
-    /// To whom, for measurements.
+    /// The receiver's address, for measurements.
     pub to: std::net::SocketAddr,
     /// A packet's first octets: of its flow and number, sent at a time in nanoseconds since 1970.
     pub header: fn(u64, u32, u64) -> [u8; HEADER_OCTETS],
-    /// It ends after so long.
+    /// The time after which the sender ends.
     pub duration: Option<Duration>,
-    /// It ends after so many packets.
+    /// The number of packets after which the sender ends.
     pub count: Option<u64>,
     /// Commands that it gets at given times, in their order.
     pub planned: Vec<Planned>,
@@ -46,7 +46,7 @@ pub struct Sent {
     pub packets: u64,
     /// Octets of their payloads.
     pub octets: u64,
-    /// Those of the octets that the other end's system acknowledged by the end; none where nobody acknowledges any.
+    /// The octets that the other end's system acknowledged by the end; none where nobody acknowledges any.
     pub acknowledged: Option<u64>,
     /// Packets that found no way, and are gone.
     pub failed: u64,

@@ -116,7 +116,7 @@ impl Flow {
         self.packets + self.lost
     }
 
-    /// From the first packet to the last.
+    /// The time from the first packet to the last.
     #[must_use]
     pub const fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.last_ns.saturating_sub(self.first_ns))

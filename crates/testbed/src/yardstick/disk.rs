@@ -1,4 +1,4 @@
-//! Files of many sizes, written and read: what the disk under a store does.
+//! Files of many sizes, written and read: the rate of the disk under a store.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -38,7 +38,7 @@ pub struct Disk {
 /// The number of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// As many as have so many octets.
+    /// The number of files that have so many octets.
     Octets(u64),
     /// So many.
     Files(u64),

@@ -122,7 +122,7 @@ impl Scratch {
         Ok(Self { file, path })
     }
 
-    /// One of zeros that have to be read from the disk.
+    /// A file of zeros that have to be read from the disk.
     fn filled(path: &Path, octets: u64) -> io::Result<Self> {
         const PIECE: usize = 1 << 20;
         let mut scratch = Self::empty(path)?;

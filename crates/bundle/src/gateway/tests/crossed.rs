@@ -1,4 +1,4 @@
-//! Bundles that cross, and what they have on the other side.
+//! Bundles that cross, and their blocks on the other side.
 
 use alloc::vec;
 use alloc::vec::Vec;

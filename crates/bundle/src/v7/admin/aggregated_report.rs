@@ -22,13 +22,13 @@ const UNTIMED_ITEMS: u64 = 3;
 /// The status of bundles at the reporting node, as one number (RFC 9171 6.1.1 has an indicator for each).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
-    /// 0: the reporting node received them.
+    /// 0: the reporting node received the bundles.
     Received,
-    /// 1: it forwarded them.
+    /// 1: the reporting node forwarded the bundles.
     Forwarded,
-    /// 2: it delivered them.
+    /// 2: the reporting node delivered the bundles.
     Delivered,
-    /// 3: it deleted them.
+    /// 3: the reporting node deleted the bundles.
     Deleted,
 }
 
@@ -61,11 +61,11 @@ impl Status {
 /// The fields that all bundles of a group have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupHead {
-    /// Their source.
+    /// The source of the bundles.
     pub source: EndpointId,
     /// Their status at the reporting node.
     pub status: Status,
-    /// Why.
+    /// The reason of the status.
     pub reason: ReasonCode,
     /// The range, where all are fragments with this one.
     pub fragment: Option<FragmentRange>,
@@ -76,9 +76,9 @@ pub struct GroupHead {
 /// Whether bundles asked for the time of their status (RFC 9171 4.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timing {
-    /// They did not.
+    /// The bundles asked for no times.
     Absent,
-    /// They did.
+    /// The bundles asked for times.
     Present,
 }
 

@@ -1,4 +1,4 @@
-//! Administrative records (RFC 9171 6.1, RFC 9713): what nodes tell each other about bundles.
+//! Administrative records (RFC 9171 6.1, RFC 9713): messages of nodes about bundles.
 
 mod aggregated_report;
 pub mod bibe;

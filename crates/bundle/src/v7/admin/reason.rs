@@ -1,4 +1,4 @@
-//! [`ReasonCode`]: why something happened to a bundle.
+//! [`ReasonCode`]: the reason for an event in a bundle's life.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! [`AdministrativeRecord`]: what the payload of an administrative bundle says, by type.
+//! [`AdministrativeRecord`]: the payload of an administrative bundle, by type.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! [`StatusReport`]: what became of a bundle at a node (RFC 9171 6.1.1).
+//! [`StatusReport`]: the fate of a bundle at a node (RFC 9171 6.1.1).
 
 use alloc::vec::Vec;
 
@@ -29,7 +29,7 @@ pub struct StatusReport {
     pub delivered: Option<Assertion>,
     /// The reporting node deleted it.
     pub deleted: Option<Assertion>,
-    /// Why.
+    /// The reason.
     pub reason: ReasonCode,
     /// The bundle reported on: source, creation timestamp and, for a fragment, its range.
     pub bundle: BundleId,

@@ -19,11 +19,11 @@ pub struct ExtensionBlock {
     pub block_type: BlockType,
     /// Its number in its bundle: 2 or more.
     pub number: u64,
-    /// It came with a number that it may not have.
+    /// Whether the block came with a number that it may not have.
     has_new_number: bool,
     /// Block processing control flags.
     pub flags: BlockFlags,
-    /// Which checksum protects it.
+    /// The block's checksum.
     pub crc_type: CrcType,
     /// Offsets in the header's octets of its first octet and of the octet after its last.
     start: u32,

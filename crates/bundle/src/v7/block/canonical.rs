@@ -85,7 +85,7 @@ pub struct CanonicalBlock {
     pub number: u64,
     /// Block processing control flags.
     pub flags: BlockFlags,
-    /// Which checksum protects it.
+    /// The block's checksum.
     pub crc_type: CrcType,
     /// Block-type-specific data.
     pub content: Bytes,

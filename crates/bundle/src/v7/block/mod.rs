@@ -1,4 +1,4 @@
-//! Blocks (RFC 9171 4.3, 4.4): what a bundle consists of.
+//! Blocks (RFC 9171 4.3, 4.4), of which a bundle consists.
 //!
 //! `primary.rs` is the block that every bundle begins with, `canonical.rs` the form of all others,
 //! `blocks.rs` those of a header, `extension.rs` the content of those that every node understands, `flags.rs` both kinds of flags.

@@ -31,7 +31,7 @@ pub struct FragmentPlace {
 pub struct PrimaryBlock {
     /// Bundle processing control flags; [`BundleFlags::FRAGMENT`] agrees with `fragment`.
     pub flags: BundleFlags,
-    /// Which checksum protects this block.
+    /// The block's checksum.
     pub crc_type: CrcType,
     /// The endpoint that the bundle is for.
     pub destination: EndpointId,

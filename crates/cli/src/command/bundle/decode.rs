@@ -121,7 +121,7 @@ impl From<v6::admin::RecordRefusal> for Obstacle {
 }
 
 impl Decode {
-    /// Reads the bundle and prints what it is.
+    /// Reads the bundle and prints its description.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let unread = |error: io::Error| {
             Failure::refused(format!("cannot read {}: {error}", self.file.display()))
@@ -195,7 +195,7 @@ impl Decode {
 struct Recorder {
     source: Box<dyn Read>,
     kept: Vec<u8>,
-    /// More was read than is kept.
+    /// Whether more was read than is kept.
     is_past: bool,
 }
 
@@ -372,7 +372,7 @@ struct Payload {
 }
 
 impl Payload {
-    /// Of so many octets.
+    /// A payload of so many octets.
     fn new(octets: u64) -> Self {
         Self {
             left: octets,

@@ -16,7 +16,7 @@ pub struct Drop {
 }
 
 impl Drop {
-    /// Has the node delete it.
+    /// Has the node delete the bundle.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let path = format!("/v1/bundles/{}", path_segment(&self.id));
         let answer = Admin::of(common.node.as_ref())?.act(&Method::DELETE, &path, None)?;

@@ -80,7 +80,7 @@ enum Version {
 struct Made {
     header: Bytes,
     total_octets: u64,
-    /// Of version 7: what follows the payload.
+    /// The checksum of version 7, which follows the payload.
     crc: Option<PayloadCrc>,
 }
 

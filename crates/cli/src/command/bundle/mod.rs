@@ -23,7 +23,7 @@ pub enum Bundle {
 }
 
 impl Bundle {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         match self {
             Self::Decode(command) => command.run(common),

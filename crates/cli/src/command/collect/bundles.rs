@@ -95,7 +95,7 @@ impl Parcels {
         self.refuse(receipt, &refused);
     }
 
-    /// It would come again for ever.
+    /// Confirms a refused bundle, which would else come again for ever.
     fn refuse(&mut self, receipt: Receipt, why: &str) {
         self.progress.note(&format!("a bundle was refused: {why}"));
         self.subscription.confirm(receipt);

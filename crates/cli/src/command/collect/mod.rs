@@ -161,8 +161,9 @@ impl Collect {
             Some(url) if url.starts_with("postgresql:") || url.starts_with("postgres:") => {
                 if !cfg!(feature = "postgres") {
                     let what = "cannot collect into PostgreSQL: this program was built without the feature 'postgres'";
-                    return Err(Failure::usage(what)
-                        .with_hint("build it without --no-default-features, or name a file"));
+                    return Err(Failure::usage(what).with_hint(
+                        "build it with `cargo build --features postgres`, or name a file",
+                    ));
                 }
                 Place::Postgres(url.clone())
             }

@@ -31,7 +31,7 @@ pub struct BundleFile {
 pub enum Fault {
     /// The system refuses, or it is gone.
     System(io::Error),
-    /// It is torn, or not what its name says.
+    /// The file is torn, or not what its name says.
     Torn(String),
 }
 

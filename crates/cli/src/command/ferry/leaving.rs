@@ -32,7 +32,7 @@ const NOT_ACCEPTABLE: u8 = 4;
 /// Whether the node lets go of a bundle that is on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
-    /// It keeps the bundle until another node acknowledges it, or it expires.
+    /// The node keeps the bundle until another node acknowledges it, or it expires.
     Keep,
     /// The medium has the only copy.
     HandOver,
@@ -70,11 +70,11 @@ struct Kept {
 /// Something to tell about a bundle or the medium.
 #[derive(Debug)]
 pub enum News {
-    /// It is on the medium, durably.
+    /// The bundle is on the medium, durably.
     Written(Subject),
     /// The medium takes no more.
     Full(io::Error),
-    /// The node was told that another node has it.
+    /// The node was told that another node has the bundle.
     Acknowledged(Subject),
     /// Nobody can say which bundle it is.
     Unreadable(String),

@@ -62,8 +62,11 @@ impl Lines {
     /// Without a form there are none.
     pub fn new(form: Option<Form>) -> Self {
         Self {
+            progress: match form {
+                None => Progress::hidden(),
+                Some(_) => Progress::words("ferry"),
+            },
             form,
-            progress: Progress::words("ferry"),
             written: 0,
             taken: 0,
         }

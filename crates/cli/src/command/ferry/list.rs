@@ -85,7 +85,7 @@ fn each(
 }
 
 impl List {
-    /// Prints them.
+    /// Prints the bundles of the stick.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let stick = open(&self.directory)?;
         let (ending, _) = each(&stick, |found| {
@@ -132,7 +132,7 @@ impl Line {
 }
 
 impl Check {
-    /// Reads them.
+    /// Reads the bundles of the stick.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let stick = open(&self.directory)?;
         let mut counts = Counts::default();

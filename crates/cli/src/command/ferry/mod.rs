@@ -75,7 +75,7 @@ pub struct Ferry {
     /// The node's external socket [default: external.sock beside the API socket]
     #[arg(long, value_name = "SOCKET")]
     external: Option<PathBuf>,
-    /// Write no line for each event
+    /// Write no line for each event, and no progress
     #[arg(long)]
     quiet: bool,
     /// The same, once it is clear that it was given.
@@ -86,7 +86,7 @@ pub struct Ferry {
     beside: PathBuf,
 }
 
-/// What can be done with a stick without a node.
+/// Commands for a stick that need no node.
 #[derive(Debug, Subcommand)]
 enum FerryCommand {
     List(List),

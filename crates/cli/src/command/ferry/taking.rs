@@ -59,7 +59,7 @@ struct Giving {
 /// The outcome of a bundle that was given.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It is durable in the node.
+    /// The bundle is durable in the node.
     Taken(Subject),
     /// The node does not take it now.
     Refused(Subject),

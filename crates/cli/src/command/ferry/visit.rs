@@ -46,7 +46,7 @@ pub enum End {
     Interrupted,
     /// All is exchanged; `true` where something was left behind.
     Exchanged(bool),
-    /// This cannot go on.
+    /// The command cannot go on.
     Failed(Failure),
 }
 

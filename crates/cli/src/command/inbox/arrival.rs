@@ -19,7 +19,7 @@ use crate::calendar;
 pub struct Arrival {
     /// Its identity.
     pub id: BundleId,
-    /// To confirm it by.
+    /// The receipt by which the delivery is confirmed.
     pub receipt: Receipt,
     /// The time that it took, where its creation time is known.
     pub delay_ms: Option<u64>,
@@ -38,18 +38,18 @@ pub struct Arrival {
 pub enum Fate {
     /// The change is made.
     Make(Box<Header>),
-    /// It was made before, or a newer one was.
+    /// The change was made before, or a newer one was.
     Stale,
-    /// It is refused, with words about it and the path where it has one.
+    /// The bundle is refused, with words about it and the path where it has one.
     Refuse(Reason, String, Option<RelativePath>),
 }
 
 /// The state of a delivery.
 #[derive(Debug)]
 pub enum Taken {
-    /// It came before.
+    /// The bundle came before.
     Repeat(Receipt),
-    /// It waits to be made durable.
+    /// The bundle waits to be made durable.
     New(Box<Arrival>),
 }
 

@@ -27,18 +27,18 @@ pub struct Folder {
 /// The outcome of a change that could be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// It was made.
+    /// The change was made.
     New,
-    /// It was made before, or a newer one was.
+    /// The change was made before, or a newer one was.
     Stale,
 }
 
 /// Why a change was not made.
 #[derive(Debug)]
 pub enum Unmade {
-    /// It will never be: something is in its way.
+    /// The change will never be made: something is in its way.
     Place(String),
-    /// It may be later.
+    /// A fault of the system: the change may be made later.
     System(io::Error),
 }
 
@@ -79,7 +79,7 @@ impl From<Obstacle> for Unmade {
 }
 
 impl Folder {
-    /// A folder with what is known of it.
+    /// A folder with its ledger.
     pub const fn new(tree: Tree, ledger: Ledger) -> Self {
         Self {
             tree,

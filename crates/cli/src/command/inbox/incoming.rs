@@ -31,12 +31,12 @@ pub struct Arrived {
     has_place: bool,
 }
 
-/// Which end of a copy failed.
+/// A copy that failed, by the end that did.
 #[derive(Debug)]
 pub enum CopyError {
     /// The payload did not come whole, or the command is to end.
     Incoming,
-    /// It could not be written.
+    /// The copy could not be written.
     Outgoing(io::Error),
 }
 
@@ -57,7 +57,7 @@ impl Incoming {
         })
     }
 
-    /// Writes what comes of `payload`; its SHA-256 and its length.
+    /// Writes the octets of `payload`; its SHA-256 and its length come back.
     pub fn write(
         &mut self,
         payload: &mut impl Read,

@@ -41,7 +41,7 @@ pub struct Known {
 pub type Error = rusqlite::Error;
 
 impl Ledger {
-    /// Opens or makes it.
+    /// Opens or makes the ledger.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let connection = database::open(path, LAYOUT)?;
         let ledger = Self {

@@ -61,7 +61,7 @@ impl Lines {
         }
     }
 
-    /// A line about what became of a bundle.
+    /// A line about the fate of a bundle.
     pub fn add(&mut self, came: &Arrival) -> Result<(), Failure> {
         let creation = came.id.creation;
         let creation = [creation.time.as_millis(), creation.sequence];
@@ -137,7 +137,7 @@ impl Lines {
         self.text.push('\n');
     }
 
-    /// Writes them.
+    /// Writes the lines.
     pub fn write(&mut self, progress: &Progress) -> Result<(), Failure> {
         for note in self.notes.drain(..) {
             progress.note(&note);

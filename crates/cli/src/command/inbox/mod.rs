@@ -53,7 +53,7 @@ pub struct Inbox {
     /// End when no change has come for this long; exit with 1 if the node is away then
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
-    /// Write no line for each change
+    /// Write no line for each change, and no progress
     #[arg(long)]
     quiet: bool,
 }
@@ -97,7 +97,10 @@ impl Inbox {
             octets: 0,
             last: Instant::now(),
             is_away: false,
-            progress: Progress::octets(None, "receiving"),
+            progress: match self.quiet {
+                true => Progress::hidden(),
+                false => Progress::octets(None, "receiving"),
+            },
         };
         let outcome = reception.receive();
         reception.end(outcome)
@@ -165,7 +168,7 @@ struct Reception<'a> {
     octets: u64,
     /// When the last change came.
     last: Instant,
-    /// It was said that the node is away.
+    /// Whether it was said that the node is away.
     is_away: bool,
     progress: Progress,
 }

@@ -13,7 +13,7 @@ use crate::command::recv::filing::file_name;
 /// Payloads that are kept, the newest ones.
 const KEPT: usize = 100;
 
-/// Octets of all of them.
+/// Octets of all kept payloads.
 pub const KEPT_OCTETS: u64 = 64_000_000;
 
 /// Why a payload is refused; the names are a contract.
@@ -22,13 +22,13 @@ pub const KEPT_OCTETS: u64 = 64_000_000;
 pub enum Reason {
     /// Its source may not write.
     Source,
-    /// It has no header that can be read.
+    /// The payload has no header that can be read.
     Format,
-    /// It has a path that breaks a rule.
+    /// The payload has a path that breaks a rule.
     Path,
-    /// It has more or fewer octets than its header says.
+    /// The payload has more or fewer octets than its header says.
     Size,
-    /// It has another SHA-256 than its header says.
+    /// The payload has another SHA-256 than its header says.
     Digest,
     /// Something is in its way.
     Place,

@@ -355,12 +355,12 @@ impl Iperf {
     }
 }
 
-/// Which end this is.
+/// The end of a stream that this side is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// It sends.
+    /// The sending end.
     Client,
-    /// It receives.
+    /// The receiving end.
     Server,
 }
 

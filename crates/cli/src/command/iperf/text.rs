@@ -31,7 +31,7 @@ pub struct Text {
     has_commas: bool,
     is_udp: bool,
     connections: Vec<Connection>,
-    /// Which columns the last title named.
+    /// Whether the last title had the columns of datagrams.
     titled: Option<bool>,
 }
 

@@ -59,7 +59,7 @@ struct Studies {
 }
 
 impl Compare {
-    /// Compares them.
+    /// Compares the results.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let studies = Studies::read(&self.a, &self.b)?;
         for (side, name) in &studies.alone {
@@ -199,7 +199,7 @@ fn text(name: &str, it: &Comparison, studies: usize) -> String {
     }
     match it.differs.is_empty() {
         true => lines.push("Scenario, settings, version and machine are the same.".to_owned()),
-        false => lines.push("What is not the same, or not known:".to_owned()),
+        false => lines.push("Differences, and values that are not known:".to_owned()),
     }
     for differing in &it.differs {
         let wide = format!("  {}: A {}; B {}", differing.what, differing.a, differing.b);

@@ -1,4 +1,4 @@
-//! `dhow lab down`: an end to labs, whoever keeps them.
+//! `dhow lab down`: the end of labs that any process keeps.
 
 use clap::Args;
 use dhow_testbed::place::{State, clear};
@@ -22,7 +22,7 @@ pub struct Down {
 }
 
 impl Down {
-    /// Removes them.
+    /// Removes the labs.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         interrupt::allow_longer();
         let labs = match self.all {

@@ -33,7 +33,7 @@ enum Picture {
 }
 
 impl Graph {
-    /// Draws it.
+    /// Draws the scenario.
     pub fn run(&self) -> Result<Ending, Failure> {
         let plan = Study::plan(&self.scenario, &self.settings)?;
         let first = plan.runs.iter().min_by_key(|run| run.number);

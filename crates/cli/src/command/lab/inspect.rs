@@ -1,4 +1,4 @@
-//! `dhow lab inspect`: what there is of labs.
+//! `dhow lab inspect`: the labs that are there.
 
 use clap::Args;
 use dhow_testbed::place::State;
@@ -19,7 +19,7 @@ pub struct Inspect {
 }
 
 impl Inspect {
-    /// Shows them.
+    /// Shows the labs.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let Some(lab) = &self.lab else {
             return list(common);

@@ -46,7 +46,7 @@ pub enum Lab {
 }
 
 impl Lab {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         match self {
             Self::Run(command) => command.run(common),

@@ -23,7 +23,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Writes it.
+    /// Writes the report.
     pub fn run(&self) -> Result<Ending, Failure> {
         let (pages, studies) = report(&self.directory)?;
         for page in pages {

@@ -1,4 +1,4 @@
-//! Labs of who is not root: the same command once more, inside namespaces in which that user is.
+//! Labs of users without root: the same command once more, inside namespaces in which that user is.
 //!
 //! A user namespace gives the rights over networks, a mount namespace a `/run` of its own, and a process namespace ends all that is in it
 //! with its first process, the command inside. That has a pipe from the one outside: what ends the one outside ends the lab, also `kill -9`.
@@ -40,10 +40,10 @@ const COVERED: &str = "/run";
 /// Commands of a shell before it becomes the command inside.
 const SETTLE: &str = "mount -t tmpfs tmpfs /run && exec \"$@\"";
 
-/// From one look at the command inside to the next.
+/// The time from one look at the command inside to the next.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs this command inside, for who is not root; nothing where it can go on as it is. The paths are those that it reads and writes.
+/// Runs this command inside, for users without root; nothing where it can go on as it is. The paths are those that it reads and writes.
 ///
 /// # Errors
 /// When this machine does not let users do that.

@@ -123,7 +123,7 @@ impl Run {
         }
     }
 
-    /// Runs all of it.
+    /// Runs all runs of the study.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         self.refuse_what_no_backend_has()?;
         let mut settings = self.settings.clone();
@@ -482,7 +482,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Prints what came of a run.
+/// Prints the result of a run.
 fn tell(study: &Study, ran: &Ran, common: &Common) -> Result<(), Failure> {
     match common.form() {
         Form::Json => output::json(&json!({"study": study.name(), "run": ran})),

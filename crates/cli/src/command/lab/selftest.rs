@@ -1,4 +1,4 @@
-//! `dhow lab selftest`: whether emulated links are what they are asked to be, on this machine, now.
+//! `dhow lab selftest`: whether emulated links keep to their rates, delays and losses, on this machine, now.
 
 use clap::Args;
 use dhow_testbed::selftest::{Finding, run, trials};
@@ -18,7 +18,7 @@ use crate::table::{Align, Table};
 pub struct Selftest {}
 
 impl Selftest {
-    /// Measures all of it.
+    /// Measures all properties of the machine.
     #[expect(clippy::unused_self, reason = "as all commands")]
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         interrupt::allow_longer();

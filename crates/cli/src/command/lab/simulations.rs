@@ -63,14 +63,14 @@ pub struct Simulations<'a, W> {
     pub jobs: Option<u64>,
     /// Octets that all runs under way may take.
     pub memory_limit: u64,
-    /// A line a second on stderr, also where nobody watches.
+    /// Whether a line a second goes to stderr, also where nobody watches.
     pub in_lines: bool,
     /// The page on which they are shown.
     pub page: Option<&'a Page>,
 }
 
 impl<W: Work> Simulations<'_, W> {
-    /// Runs them; `tell` is given what came of each, in order.
+    /// Runs them; `tell` is given the result of each, in order.
     pub fn run(&self, mut tell: impl FnMut(W::Ran) -> Result<(), Failure>) -> Result<(), Failure> {
         let runs = Runs {
             simulations: self,

@@ -1,4 +1,4 @@
-//! A scenario file as a study: its plan, where its results go, what is left to run.
+//! A scenario file as a study: its plan, the directory of its results, the runs that are left.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -26,6 +26,9 @@ use crate::digest::Sha256;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
+
+/// The keys of a manifest that tell of its beginning: results that are gone on with keep them.
+const BEGINNING: [&str; 5] = ["version", "commit", "command", "started", "machine"];
 
 /// Octets that a scenario file may have.
 const FILE_OCTETS_MAX: u64 = 64 << 20;
@@ -250,7 +253,7 @@ impl Study {
         self.plan.runs.len()
     }
 
-    /// Leaves what came of a run in virtual time in its directory.
+    /// Leaves the results of a run in virtual time in its directory.
     pub fn keep(
         &self,
         ended: &Ended,
@@ -290,6 +293,8 @@ impl Study {
             (&mut manifest, manifest_of(&self.plan, &self.settings)?)
         {
             manifest.extend(planned);
+            let before = self.results.manifest().map_err(|error| unkept(&error))?;
+            keep_beginning(manifest, &before);
         }
         let written = self.results.write_manifest(&manifest);
         written.map_err(|error| unkept(&error))
@@ -314,6 +319,21 @@ impl Study {
             Failure::usage(what).with_hint("'paper' of [report] names a file beside the scenario")
         })
     }
+}
+
+/// Takes over how results began that are gone on with, and appends to `resumed` how they go on.
+fn keep_beginning(manifest: &mut Map<String, Value>, before: &Value) {
+    let Some(before) = before.as_object() else {
+        return;
+    };
+    let resumption = Map::from_iter(BEGINNING.iter().filter_map(|key| {
+        let began = before.get(*key)?.clone();
+        let now = manifest.insert((*key).to_owned(), began)?;
+        Some(((*key).to_owned(), now))
+    }));
+    let mut resumed = before.get("resumed").and_then(Value::as_array).cloned();
+    resumed.get_or_insert_default().push(resumption.into());
+    manifest.insert("resumed".to_owned(), resumed.into());
 }
 
 impl Work for Study {
@@ -359,7 +379,7 @@ pub fn check_question(
         .map_err(|error| unasked(path, &error))
 }
 
-/// A `[report]` that asks for what there is not.
+/// A `[report]` that asks for a node, program or key that is not there.
 fn unasked(path: &Path, error: &ReportError) -> Failure {
     let what = format!("cannot read the scenario: {}: {error}", path.display());
     Failure::usage(what).with_hint("docs/lab.md says what [report] may ask")
@@ -522,7 +542,18 @@ mod tests {
         let results = Results::create(&place.path().join("out")).unwrap();
         let study = Study::new(&path, plan(), &settings, None, results.clone());
         study.write_manifest(&[Backend::Sim], &[]).unwrap();
-        assert_eq!(results.manifest().unwrap()["programs"], Value::Null);
+        let first = results.manifest().unwrap();
+        assert_eq!(
+            (&first["programs"], first.get("resumed")),
+            (&Value::Null, None)
+        );
+        study.write_manifest(&[Backend::Sim], &[]).unwrap();
+        let second = results.manifest().unwrap();
+        assert_eq!(
+            (&second["started"], &second["command"]),
+            (&first["started"], &first["command"])
+        );
+        assert_eq!(second["resumed"].as_array().unwrap().len(), 1);
         Study::check_same(&results, &plan(), &settings).unwrap();
         fs::write(&trace, "1\n3\n").unwrap();
         let refused = Study::check_same(&results, &plan(), &settings).unwrap_err();

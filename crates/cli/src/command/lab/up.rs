@@ -1,4 +1,4 @@
-//! `dhow lab up`: a scenario's network that stays, and who keeps it.
+//! `dhow lab up`: a scenario's network that stays, and the process that keeps it.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -68,7 +68,7 @@ impl Up {
         let out = self.out();
         fs::create_dir_all(&out).map_err(failed)?;
         command.arg("--out").arg(&out);
-        // It outlives this command, and whoever reads what this command says must not wait for it.
+        // It outlives this command, and readers of this command's output must not wait for it.
         let log = out.join(LOG);
         let said = File::create(&log).map_err(failed)?;
         // A group of its own: what interrupts this command's successors at the terminal is not for it.

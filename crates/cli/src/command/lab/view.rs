@@ -12,7 +12,7 @@ use crate::output::stderr_is_watched;
 use crate::progress::Progress;
 use crate::quantity;
 
-/// From one drawing to the next.
+/// The time from one drawing to the next.
 const REDRAW: Duration = Duration::from_millis(500);
 
 /// The size of a terminal that does not tell its own: columns and lines.
@@ -50,15 +50,15 @@ pub struct View {
 /// Rates since the look before.
 #[derive(Clone, Debug, Default)]
 struct Rates {
-    /// Of each node parts of a core, thousandths.
+    /// Parts of a core for each node, thousandths.
     cores: Vec<u64>,
-    /// Of each link octets in each direction, and in which time.
+    /// The octets of each link in each direction, and the time that they took.
     octets: Vec<[u64; 2]>,
     time: Duration,
 }
 
 impl View {
-    /// Of a run with nodes and links of these names, where a person watches and wants no plain text.
+    /// The view of a run with nodes and links of these names, where a person watches and wants no plain text.
     pub fn new(
         series: Series,
         end: Duration,

@@ -44,7 +44,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of a run, which ends at a time at the latest.
+    /// The watch of a run, which ends at a time at the latest.
     pub fn new(what: String, end: Duration, of: (usize, usize), how: How) -> Self {
         Self {
             shown: match how {

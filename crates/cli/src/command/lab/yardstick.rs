@@ -1,4 +1,4 @@
-//! `dhow lab yardstick`: what TCP and a disk do with no node between.
+//! `dhow lab yardstick`: the rates of TCP and of a disk with no node between.
 
 use std::io;
 use std::net::SocketAddr;

@@ -21,7 +21,7 @@ pub enum Ltp {
 }
 
 impl Ltp {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         match self {
             Self::Send(command) => command.run(common),

@@ -47,7 +47,7 @@ pub struct Sent {
 }
 
 impl Ledger {
-    /// Opens or makes it.
+    /// Opens or makes the ledger.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let connection = database::open(path, LAYOUT)?;
         let drawn = application::random::<16>()?;

@@ -64,7 +64,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Writes them.
+    /// Writes the lines.
     pub fn write(&mut self, progress: &Progress) -> Result<(), Failure> {
         if !self.text.is_empty() {
             progress.hide(|| output::text(&self.text))?;

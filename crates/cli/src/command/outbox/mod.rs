@@ -53,7 +53,7 @@ pub struct Outbox {
     /// The directory for the record of sent files [default: DIR/.dhow-outbox]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Write no line for each change
+    /// Write no line for each change, and no progress
     #[arg(long)]
     quiet: bool,
     /// Options of the bundles.

@@ -28,16 +28,16 @@ pub struct Reading {
 /// The octets of a file.
 #[derive(Debug)]
 pub enum Content {
-    /// In memory.
+    /// Octets in memory.
     Memory(Vec<u8>),
-    /// To be read again.
+    /// A file to be read again.
     File(Checked),
 }
 
 /// Why a file cannot be sent now.
 #[derive(Debug)]
 pub enum Unread {
-    /// It is another one, or none, since it was looked at.
+    /// The file is another one, or none, since it was looked at.
     Changed,
     /// The command is to end.
     Interrupted,

@@ -1,4 +1,4 @@
-//! The rounds of an outbox: looks at its folder, and what is sent after each.
+//! The rounds of an outbox: looks at its folder, and the changes sent after each.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -73,7 +73,7 @@ pub struct Round<'a> {
     lines: Lines,
     /// Names of which it was told that they are skipped; bounded as those of a look are.
     told: BTreeSet<String>,
-    /// It was said that the node is away.
+    /// Whether it was said that the node is away.
     is_away: bool,
     /// Changes that the node refused since one that it took.
     refusals: usize,
@@ -116,7 +116,10 @@ impl<'a> Round<'a> {
             sent: 0,
             octets: 0,
             moved: Instant::now(),
-            progress: Progress::octets(None, "sending"),
+            progress: match outbox.quiet {
+                true => Progress::hidden(),
+                false => Progress::octets(None, "sending"),
+            },
         })
     }
 

@@ -1,4 +1,4 @@
-//! A look at a folder: its files, and what is no file that can be sent.
+//! A look at a folder: its files, and entries that cannot be sent.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +25,7 @@ pub struct Scan {
     pub skipped: Vec<(String, String)>,
     /// Directories that could not be read: files in them may be there.
     unread: Vec<String>,
-    /// There are more files than are looked at.
+    /// Whether there are more files than are looked at.
     is_cut: bool,
 }
 

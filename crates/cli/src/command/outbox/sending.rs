@@ -18,7 +18,7 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1
 /// The time that a node may take to greet.
 const GREETING: Duration = Duration::from_secs(5);
 
-/// A change that the node is told, and what it was before that.
+/// A change that the node is told, and the file as it was before.
 #[derive(Debug)]
 pub struct Told {
     /// Its path.
@@ -54,7 +54,7 @@ pub struct Sending {
     unanswered: VecDeque<Told>,
     backoff: Duration,
     next_try: Instant,
-    /// Since when the node is away.
+    /// The time since which the node is away.
     away_since: Option<Instant>,
 }
 
@@ -82,7 +82,7 @@ impl Sending {
         })
     }
 
-    /// Since when the node is away, if it is.
+    /// The time since which the node is away, if it is.
     pub const fn away_since(&self) -> Option<Instant> {
         self.away_since
     }
@@ -174,7 +174,7 @@ impl Sending {
         }
     }
 
-    /// The connection is lost: what was not answered may be at the node, and counts as not sent.
+    /// The connection is lost: changes without an answer may be at the node, and count as not sent.
     fn lose(&mut self, error: &Error) -> Result<(), Failure> {
         if !error.is_lost() {
             return Err(application::failure("send", error));

@@ -23,9 +23,9 @@ pub struct Settling {
 /// The treatment of files that are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removals {
-    /// They are told of.
+    /// Removals are sent.
     Told,
-    /// They are left where they were sent.
+    /// Files stay where they were sent.
     Left,
 }
 
@@ -34,9 +34,9 @@ pub enum Removals {
 struct Seen {
     /// The file; `None` where it is gone.
     stamp: Option<Stamp>,
-    /// Since when it has been so.
+    /// The time since which the file has been so.
     since: Instant,
-    /// It is not sent before then, and for how long it was left.
+    /// The time before which the file is not sent, and the time for which it was left.
     held: Option<(Instant, Duration)>,
 }
 

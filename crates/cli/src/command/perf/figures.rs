@@ -18,7 +18,7 @@ pub enum Ended {
     Complete,
     /// Nothing came any more.
     Silent,
-    /// By the user.
+    /// The user ended it.
     Interrupted,
     /// Sending failed.
     Failed,
@@ -76,7 +76,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of a measurement that begins.
+    /// The figures of a measurement that begins.
     pub fn new(form: Form, plan: &Plan) -> Self {
         Self {
             form,

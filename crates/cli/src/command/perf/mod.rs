@@ -1,4 +1,4 @@
-//! `dhow perf`: how fast bundles come to a node.
+//! `dhow perf`: the rate at which bundles come to a node.
 
 mod figures;
 

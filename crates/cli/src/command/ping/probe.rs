@@ -1,4 +1,4 @@
-//! The payload of a ping: whose it is, which one, and when it left.
+//! The payload of a ping: the run, the number, and the time at which it left.
 
 use std::time::Duration;
 

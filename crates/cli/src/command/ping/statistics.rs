@@ -31,12 +31,12 @@ pub struct Summary {
 }
 
 impl Statistics {
-    /// One more was sent.
+    /// Counts a request that was sent.
     pub const fn sent(&mut self) {
         self.sent += 1;
     }
 
-    /// One came back.
+    /// Counts an answer.
     pub fn received(&mut self, round_trip: Duration) {
         let ms = round_trip.as_secs_f64() * 1000.0;
         self.smallest_ms = if self.received == 0 {
@@ -51,7 +51,7 @@ impl Statistics {
         self.squares += distance * (ms - self.mean_ms);
     }
 
-    /// One came back that had come back before.
+    /// Counts an answer that had come before.
     pub const fn repeated(&mut self) {
         self.repeated += 1;
     }

@@ -43,12 +43,12 @@ pub fn copy(
     Ok(octets)
 }
 
-/// Which end of a copy failed.
+/// A copy that failed, by the end that did.
 #[derive(Debug)]
 pub enum CopyError {
     /// The payload did not come whole.
     Incoming,
-    /// It could not be written.
+    /// The copy could not be written.
     Outgoing(io::Error),
 }
 

@@ -85,9 +85,9 @@ struct Came {
 /// The state of a delivery.
 #[derive(Debug)]
 enum Taken {
-    /// It came before.
+    /// The bundle came before.
     Repeat(Receipt),
-    /// It waits to be made durable, or to be written to stdout.
+    /// The delivery waits to be made durable, or to be written to stdout.
     New(Box<Came>),
 }
 
@@ -139,7 +139,7 @@ struct Reception<'a> {
     octets: u64,
     /// When the last bundle came.
     last: Instant,
-    /// It was said that the node is away.
+    /// Whether it was said that the node is away.
     is_away: bool,
     progress: Progress,
 }

@@ -1,4 +1,4 @@
-//! Which bundles came already: a delivery whose confirmation was lost comes again.
+//! Bundles that came already: a delivery whose confirmation was lost comes again.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -18,9 +18,9 @@ const NAMED_MAX: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// It was delivered.
+    /// The bundle was delivered.
     Delivered,
-    /// A node deleted it.
+    /// A node deleted the bundle.
     Deleted,
     /// No report said either before it expired.
     Unreported,
@@ -107,7 +107,7 @@ pub struct Fates {
     news: VecDeque<Outcome>,
     sent: u64,
     delivered: u64,
-    /// Any report at all came on a bundle of this source.
+    /// Whether any report at all came on a bundle of this source.
     is_heard_of: bool,
     /// Why no more reports can come.
     pub failure: Option<Failure>,

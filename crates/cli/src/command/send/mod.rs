@@ -238,7 +238,7 @@ impl Send {
         )
     }
 
-    /// Says where nothing leads to the destination: what was sent waits, which is no failure.
+    /// Says where nothing leads to the destination: the bundles wait, which is no failure.
     fn note_route(&self, node: &Address) {
         let path = format!("/v1/why/{}", path_segment(&self.destination.to_string()));
         let answer =

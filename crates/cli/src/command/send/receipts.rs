@@ -1,4 +1,4 @@
-//! Reports on what was sent: read beside the sending, then waited for.
+//! Reports on bundles that were sent: read beside the sending, then waited for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,7 @@ struct Shared {
     fates: Mutex<Fates>,
     /// Told of every change of a fate.
     changed: Condvar,
-    /// Nobody waits any more.
+    /// Whether nobody waits any more.
     ended: AtomicBool,
 }
 
@@ -99,7 +99,7 @@ impl Receipts {
     }
 }
 
-/// Says at once what became of a bundle; people need not be told of each that was delivered.
+/// Says at once the fate of a bundle; people need not be told of each that was delivered.
 fn tell(outcome: &Outcome, form: Form, progress: &Progress) -> Result<(), Failure> {
     match form {
         Form::Json => output::json(outcome)?,

@@ -1,4 +1,4 @@
-//! Into what files are cut: pieces of a size that is given, or that is found.
+//! The pieces into which files are cut: of a size that is given, or that is found.
 
 use std::str::FromStr;
 
@@ -15,7 +15,7 @@ use crate::quantity;
 /// Octets of a piece, or that they are to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// At most so many.
+    /// At most so many octets a piece.
     Octets(u64),
     /// The size that the path carries best.
     Auto,

@@ -33,7 +33,7 @@ pub struct Tally {
     /// Bundles that the node has; shared with what is said when the command is ended.
     accepted: Arc<AtomicU64>,
     octets: u64,
-    /// Why the node refused one, if it did.
+    /// The node's reason to refuse a bundle, if it did.
     refusal: Option<Refusal>,
     progress: Progress,
     receipts: Option<Receipts>,
@@ -130,7 +130,7 @@ impl Tally {
         self.octets
     }
 
-    /// The source that the node gave them.
+    /// The source that the node gave the bundles.
     pub fn source(&self) -> &str {
         &self.source
     }

@@ -19,7 +19,7 @@ pub struct CaptureFile {
 }
 
 impl CaptureFile {
-    /// Begins one.
+    /// Begins a capture.
     pub fn create(path: &Path) -> Result<Self, Failure> {
         Ok(Self {
             file: Written::create(path)?,

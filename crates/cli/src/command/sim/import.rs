@@ -19,7 +19,7 @@ pub enum Import {
 }
 
 impl Import {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(&self) -> Result<Ending, Failure> {
         match self {
             Self::TheOne(command) => command.run(),

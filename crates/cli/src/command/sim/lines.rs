@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::findings;
 use crate::quantity;
 
-/// For programs.
+/// The line for programs.
 pub fn json(outcome: &Outcome, wall: Duration, command: &str) -> Value {
     let violations: Vec<Value> = outcome
         .findings
@@ -103,7 +103,7 @@ pub fn mean_s(times: &[Duration]) -> Option<f64> {
     Some(sum.as_secs_f64() / f64::from(count))
 }
 
-/// For people.
+/// The line for people.
 pub fn text(outcome: &Outcome, wall: Duration) -> String {
     let at = outcome.progress;
     format!(

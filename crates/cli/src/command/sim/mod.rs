@@ -33,7 +33,7 @@ pub enum Sim {
 }
 
 impl Sim {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         match self {
             Self::Run(command) => command.run(common),

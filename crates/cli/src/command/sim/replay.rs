@@ -69,7 +69,7 @@ enum Outcome {
 }
 
 impl Replay {
-    /// Replays it.
+    /// Replays the recording.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let what = |error: &dyn std::fmt::Display| {
             format!("cannot replay {}: {error}", self.file.display())

@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// One without runs, of a scenario of this name; the directory is made where it is missing, and what cannot be written
+    /// A report without runs, of a scenario of this name; the directory is made where it is missing, and what cannot be written
     /// there is known before anything runs.
     pub fn begin(name: &str, directory: &Path) -> Result<Self, Failure> {
         fs::create_dir_all(directory).map_err(|error| {

@@ -1,4 +1,4 @@
-//! `dhow sim schema`: what may stand in a scenario file, for editors.
+//! `dhow sim schema`: the schema of a scenario file, for editors.
 
 use clap::Args;
 use dhow_scenario::json_schema;
@@ -11,7 +11,7 @@ use crate::output;
 pub struct Schema {}
 
 impl Schema {
-    /// Prints it.
+    /// Prints the schema.
     #[expect(clippy::unused_self, reason = "as all commands")]
     pub fn run(&self) -> Result<Ending, Failure> {
         let schema = serde_json::to_string_pretty(&json_schema())

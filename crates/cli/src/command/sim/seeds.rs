@@ -169,7 +169,7 @@ impl<T> Drop for ClosesInPanic<'_, T> {
 }
 
 impl Seeds {
-    /// Runs them, tells what came of each in order, and, between, how far all are.
+    /// Runs them, tells the result of each in order, and, between, the progress of all.
     ///
     /// # Errors
     /// The failure of the first seed that could not be run, or of `tell`.

@@ -1,4 +1,4 @@
-//! All runs of a study in virtual time, and a table of what came of them.
+//! All runs of a study in virtual time, and a table of their results.
 
 use std::time::{Duration, Instant};
 

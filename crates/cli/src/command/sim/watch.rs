@@ -29,7 +29,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of so many seeds from the first on, of so much virtual time each.
+    /// The watch of so many seeds from the first on, of so much virtual time each.
     pub fn new(seeds: u64, first: u64, each: Duration, in_lines: bool) -> Self {
         let each_ms = milliseconds(each);
         let what = match seeds {

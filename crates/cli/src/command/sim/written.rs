@@ -39,7 +39,7 @@ impl Written {
         (self.file.write_all(octets)).map_err(|error| failed(&self.path, &error))
     }
 
-    /// It is whole: it gets its name.
+    /// The file is whole: it gets its name.
     pub fn finish(mut self) -> Result<(), Failure> {
         (self.file.flush())
             .and_then(|()| fs::rename(self.unfinished.path(), &self.path))

@@ -31,7 +31,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         if self.file == Path::new("-") {
             if io::stdout().is_terminal() {
@@ -65,7 +65,7 @@ impl Export {
             file.write_all(octets).map_err(unwritten)
         })?;
         file.as_file().sync_all().map_err(unwritten)?;
-        // What a node that ended meanwhile, or a disk that lies, has left of it is found now and not when it is needed.
+        // Errors left by a node that ended meanwhile, or by a disk that lies, are found now and not when the export is needed.
         let written = file.reopen().map_err(unwritten)?;
         let mut damaged = Damaged::default();
         let (head, end) = check::read(BufReader::new(written), &mut damaged, &mut |_| {})

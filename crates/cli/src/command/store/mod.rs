@@ -39,7 +39,7 @@ pub enum Store {
 }
 
 impl Store {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let ending = match self {
             Self::Export(command) => command.run(common),
@@ -54,7 +54,7 @@ impl Store {
     }
 }
 
-/// Ends what is under way: nobody reads it.
+/// Ends work under way: nobody reads its output.
 fn interrupted() -> Failure {
     Failure::refused("interrupted")
 }
@@ -161,7 +161,7 @@ fn read(
     })
 }
 
-/// Reads until somebody interrupts it.
+/// A reader that somebody may interrupt.
 struct Interruptible<R>(R);
 
 impl<R: Read> Read for Interruptible<R> {
@@ -332,7 +332,7 @@ fn copy(
 
 /// Read all of a store, and compare it with its checksums
 ///
-/// With --config it is that of a node that does not run: damaged bundles are listed with their place in the log and the reason. What a crash left torn at the end of the log is no damage: it was never acknowledged. Without it, a running node gives all its bundles: each is compared with the checksums that it carries itself, and damaged ones are listed with the reason. Exit code 1 if any is damaged.
+/// With --config it is that of a node that does not run: damaged bundles are listed with their place in the log and the reason. A record that a crash left torn at the end of the log is no damage: it was never acknowledged. Without it, a running node gives all its bundles: each is compared with the checksums that it carries itself, and damaged ones are listed with the reason. Exit code 1 if any is damaged.
 #[derive(Args, Debug)]
 pub struct Check {
     /// The configuration of a node that does not run, whose store it is

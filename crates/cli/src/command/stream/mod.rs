@@ -19,7 +19,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         match self {
             Self::Send(command) => command.run(common),

@@ -19,11 +19,11 @@ pub struct Order<T> {
 /// The outcome of placing a chunk, with the tokens of chunks that the caller is to confirm or decline.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Placed<T> {
-    /// It came before.
+    /// The chunk came before.
     Repeat(T),
-    /// It is held, and there was no room for others that are later than it.
+    /// The chunk is held, and there was no room for others that are later than it.
     Held(Vec<T>),
-    /// It is too early, and there is no room for it.
+    /// The chunk is too early, and there is no room for it.
     Declined(T),
 }
 

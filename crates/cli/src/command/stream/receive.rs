@@ -57,7 +57,7 @@ enum Taken {
     Chunk(ChunkHeader, Vec<u8>, Receipt),
     /// Something else, and why it is dropped.
     Dropped(String, Receipt),
-    /// It broke off.
+    /// The delivery broke off.
     Lost,
 }
 
@@ -122,7 +122,7 @@ struct Reception<'a> {
     octets: u64,
     /// When a chunk of the stream came last.
     last: Instant,
-    /// It was said that the node is away.
+    /// Whether it was said that the node is away.
     is_away: bool,
     progress: Progress,
 }

@@ -14,7 +14,7 @@ pub struct Column {
     pub heading: &'static str,
     pub width: u16,
     rank: u8,
-    /// Takes what is left over.
+    /// Whether the column takes the width that is left.
     pub grows: bool,
     pub right: bool,
 }

@@ -347,7 +347,7 @@ impl Painter<'_> {
     }
 }
 
-/// The width of each shown column: those that grow share what is left over.
+/// The width of each shown column: those that grow share the width that is left.
 fn widths(all: &[Column], places: &[usize], width: u16) -> Vec<usize> {
     let shown: Vec<&Column> = places.iter().filter_map(|place| all.get(*place)).collect();
     let taken: usize = shown

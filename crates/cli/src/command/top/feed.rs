@@ -26,7 +26,7 @@ const REQUESTS: usize = 4;
 /// The time before a stream of events that ended is asked for again.
 const EVENTS_AGAIN: Duration = Duration::from_secs(2);
 
-/// Most octets of one event; what is longer is skipped.
+/// Most octets of one event; longer ones are skipped.
 const EVENT_OCTETS: usize = 16 << 10;
 
 /// Something that a thread found out.
@@ -49,7 +49,7 @@ pub enum Request {
     Read,
     /// A link up or down.
     Turn { link: String, up: bool },
-    /// Why what is for an endpoint waits.
+    /// The reason for which bundles for an endpoint wait.
     Why(String),
 }
 
@@ -80,7 +80,7 @@ impl Feed {
     }
 }
 
-/// One reading.
+/// Reads the node once.
 pub fn read(admin: &Admin) -> Result<Reading, Failure> {
     Ok(Reading::of(&Answers {
         node: admin.read("/v1/node")?,

@@ -82,7 +82,7 @@ pub struct Answers {
 }
 
 impl Reading {
-    /// Of a node's answers; what they lack is empty.
+    /// A reading of a node's answers; fields that they lack are empty.
     pub fn of(answers: &Answers) -> Self {
         let node = &answers.node;
         let store = node.get("store").unwrap_or(&Value::Null);

@@ -1,4 +1,4 @@
-//! The state of the view, and what keys do to it.
+//! The state of the view, and the effects of keys.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -95,7 +95,7 @@ pub struct Screen {
     read_at: Option<Instant>,
     pub rates: BTreeMap<String, Rate>,
     pub events: VecDeque<String>,
-    /// Since when the node has not answered, and why.
+    /// The time since which the node has not answered, and the reason.
     pub away: Option<(Instant, String)>,
     pub pane: Pane,
     pub over: Over,
@@ -109,7 +109,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Of a first reading.
+    /// The screen of a first reading.
     pub fn new(reading: Reading, at: Instant) -> Self {
         let mut screen = Self {
             reading: Reading::default(),

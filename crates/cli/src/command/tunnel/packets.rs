@@ -25,7 +25,7 @@ pub fn is_v6(packet: &[u8]) -> bool {
     packet.first().is_some_and(|it| it >> 4 == 6)
 }
 
-/// The packets of a payload, in their order; the last is `Err` where what is left is no packet.
+/// The packets of a payload, in their order; the last is `Err` where the octets left are no packet.
 pub fn of(payload: &[u8]) -> impl Iterator<Item = Result<&[u8], NoPacket>> {
     let mut left = payload;
     std::iter::from_fn(move || {

@@ -30,9 +30,9 @@ struct State {
 /// Packets that leave together.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// One behind the other.
+    /// The packets, one behind the other.
     pub octets: Vec<u8>,
-    /// Their number.
+    /// The number of packets.
     pub packets: u64,
 }
 

@@ -52,7 +52,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// For people.
+    /// The counts for people.
     pub fn text(&self, device: &str) -> String {
         let count = |packets: u64, octets: u64, bundles: u64| {
             format!(
@@ -105,7 +105,7 @@ pub struct Traffic<'a> {
     /// Octets of a payload that the node takes, at most.
     octets_max: usize,
     tally: Tally,
-    /// One direction has ended, and so does the other.
+    /// Whether one direction has ended, and so does the other.
     is_over: AtomicBool,
 }
 

@@ -1,6 +1,6 @@
 //! The page of a node for people: files that a browser fetches, which ask for all else as any client does.
 //!
-//! They say nothing of the node, so nobody needs a token for them. Whoever opens the page is asked for one, which stays in that window.
+//! They say nothing of the node, so nobody needs a token for them. A reader that opens the page is asked for one, which stays in that window.
 
 use axum::Router;
 use axum::routing::get;

@@ -142,7 +142,7 @@ impl Station<'_> {
         };
         let told = neighbour.engine.incoming_block(of.transfer);
         let Some(end_to_end) = told.and_then(|it| it.end_to_end) else {
-            // A block for this hop alone is a file for who takes files, and nothing for others.
+            // A block for this hop alone is a file for a station that takes files, and nothing for others.
             if matches!(self.settings.work, Work::Receive { .. }) {
                 block.fate = Fate::Keep;
             } else {

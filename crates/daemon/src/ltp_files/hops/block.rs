@@ -37,9 +37,9 @@ pub(super) struct Block {
     pub(super) outward: Option<Outward>,
     /// When it is to leave again.
     pub(super) again: Option<Instant>,
-    /// The next hop had no room for it.
+    /// Whether the next hop had no room for the block.
     pub(super) had_no_room: bool,
-    /// The next hop has it.
+    /// Whether the next hop has the block.
     pub(super) is_passed: bool,
     /// The file that it is, of those that are sent.
     pub(super) order: Option<usize>,
@@ -50,11 +50,11 @@ pub(super) struct Block {
 pub(super) enum Fate {
     /// Nobody knows yet.
     Unknown,
-    /// It becomes a file here.
+    /// The block becomes a file here.
     Keep,
-    /// It leaves for another engine.
+    /// The block leaves for another engine.
     PassOn,
-    /// It is a report for this engine.
+    /// The block is a report for this engine.
     Report,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Outward {
     pub(super) peer: PeerId,
     pub(super) transfer: TransferId,
     pub(super) session: u64,
-    /// Octets given to it.
+    /// Octets given to the session.
     pub(super) supplied: u64,
     /// The ends that it was told of.
     pub(super) ends: Ends,
@@ -112,7 +112,7 @@ impl Came {
 }
 
 impl Block {
-    /// One of which nothing is known.
+    /// A block of which nothing is known.
     pub(super) fn new(now: Instant, deadline: Instant) -> Self {
         Self {
             end_to_end: None,

@@ -110,40 +110,40 @@ pub struct About {
     pub end_to_end: Option<EndToEnd>,
     /// The neighbour's engine.
     pub neighbour: u64,
-    /// The number of the session with it.
+    /// The number of the session with the neighbour.
     pub session: u64,
     /// Octets that are here.
     pub octets: u64,
-    /// Time since the first of them.
+    /// Time since the first octets.
     pub time: Duration,
 }
 
 /// Something that happened to a block.
 #[derive(Debug)]
 pub enum What {
-    /// It begins to come.
+    /// The block begins to come.
     Coming,
-    /// It is whole and durable here.
+    /// The block is whole and durable here.
     Stored,
-    /// It was found after a restart.
+    /// The block was found after a restart.
     Resumed,
-    /// It begins to leave.
+    /// The block begins to leave.
     Leaving,
     /// The next hop has it; where a part is green: it has left.
     Passed,
-    /// It is for this engine, whole, and durable under this name.
+    /// The block is for this engine, whole, and durable under this name.
     Received(PathBuf),
-    /// It is for this engine, and was here before.
+    /// The block is for this engine, and was here before.
     Again,
-    /// It is lost: the inward session was cancelled, or nothing more came.
+    /// The block is lost: the inward session was cancelled, or nothing more came.
     Lost(&'static str),
     /// Its session with the next hop failed; it leaves again.
     Retried(&'static str),
-    /// It is not passed on, and its source is told so.
+    /// The block is not passed on, and its source is told so.
     Dropped(Status),
     /// A report for this engine.
     Reported(EndReport),
-    /// It is refused: the limits of blocks or octets are reached.
+    /// The block is refused: the limits of blocks or octets are reached.
     Refused,
 }
 
@@ -152,11 +152,11 @@ pub enum What {
 pub struct Outcome {
     /// Its place among the files.
     pub number: usize,
-    /// Octets of it.
+    /// Octets of the block.
     pub octets: u64,
     /// The session with the next hop.
     pub session: Option<u64>,
-    /// Time until the next hop had it.
+    /// Time until the next hop had the block.
     pub hop: Option<Duration>,
     /// The report of the destination, or of a hop on the way, and when it came.
     pub end: Option<(EndReport, Duration)>,
@@ -167,7 +167,7 @@ pub struct Outcome {
 /// News of a station.
 #[derive(Debug)]
 pub enum Told {
-    /// It hears at this address.
+    /// The station hears at this address.
     Listening(SocketAddr),
     /// Something happened to a block.
     Block(About, What),
@@ -194,6 +194,6 @@ pub enum End {
     Failed,
     /// Nothing came for too long.
     Silence,
-    /// It was to end.
+    /// The relay was told to end.
     Stopped,
 }

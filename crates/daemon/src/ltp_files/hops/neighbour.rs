@@ -18,7 +18,7 @@ pub(super) struct Neighbour {
     pub(super) engine: Engine,
     /// The address at which it hears.
     pub(super) to: SocketAddr,
-    /// A route says the address: it is not where datagrams come from.
+    /// Whether a route says the address: it is not where datagrams come from.
     pub(super) is_fixed: bool,
     pub(super) heard: Instant,
     /// Blocks under way, in either direction.

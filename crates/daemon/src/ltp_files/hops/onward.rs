@@ -164,7 +164,7 @@ impl Station<'_> {
         self.after_stored(number);
     }
 
-    /// A block is durable here, or has left: who needs it no more.
+    /// A block is durable here, or has left: it leaves, or is let go where nobody needs it any more.
     pub(super) fn after_stored(&mut self, number: u64) {
         let Some(block) = self.blocks.get(&number) else {
             return;

@@ -20,7 +20,7 @@ pub(super) struct OrderState {
     wants_report: bool,
     began: Instant,
     outcome: Outcome,
-    /// It fails then, unless a report tells why before.
+    /// The time at which the order fails, unless a report tells why before.
     fails_at: Option<Instant>,
     is_over: bool,
 }

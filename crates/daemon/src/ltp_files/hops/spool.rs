@@ -139,7 +139,7 @@ pub(super) fn lock(directory: &Path) -> io::Result<File> {
     }
 }
 
-/// The blocks of a directory in the order of their names, `most` of them; what is no file of a block is passed over.
+/// The blocks of a directory in the order of their names, `most` of them; other files are passed over.
 ///
 /// # Errors
 /// When the directory cannot be read.

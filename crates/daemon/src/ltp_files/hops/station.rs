@@ -94,7 +94,7 @@ pub(super) struct Station<'a> {
 /// # Errors
 /// When the address cannot be had, the socket or the directory fails, or the thread that makes files durable has ended.
 pub fn run(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
-    // A block has a file that is written and the same one to be read. Those beyond what the system allows are refused.
+    // A block has a file that is written and the same one to be read. Blocks beyond the system's limit are refused.
     open_files::allow(settings.blocks).map_err(io::Error::other)?;
     let socket = Socket::bind(settings.listen)?;
     // The blocks of a relay are its own as long as it runs.
@@ -283,7 +283,7 @@ impl Station<'_> {
         self.seen.retain(|_, (until, _)| *until > now.monotonic);
     }
 
-    /// Read what is there; whether there may be more.
+    /// Read the datagrams that are there; whether there may be more.
     fn read(&mut self) -> io::Result<bool> {
         for _ in 0..CALLS_PER_TURN {
             let mut runs: Vec<(Addressee, SocketAddr, Vec<Bytes>)> = Vec::new();
@@ -488,7 +488,7 @@ impl Station<'_> {
         Some(block)
     }
 
-    /// A block does not come any more; what it was.
+    /// A block does not come any more; its incoming transfer comes back.
     pub(super) fn detach_inward(&mut self, number: u64) -> Option<Incoming> {
         let (of, _) = self.blocks.get_mut(&number)?.inward.take()?;
         self.by_incoming.remove(&of);
@@ -496,7 +496,7 @@ impl Station<'_> {
         Some(of)
     }
 
-    /// A block does not leave any more; what it was.
+    /// A block does not leave any more; its session comes back.
     pub(super) fn detach_outward(&mut self, number: u64) -> Option<Outward> {
         let outward = self.blocks.get_mut(&number)?.outward.take()?;
         self.by_outgoing.remove(&(outward.peer, outward.transfer));

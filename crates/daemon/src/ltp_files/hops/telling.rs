@@ -17,7 +17,7 @@ const REPORT_HOPS: u8 = 64;
 const MAX_REPORTS: usize = 4_096;
 
 impl Station<'_> {
-    /// Tell the source of a block what became of it, if it wants to know. There are no reports of reports.
+    /// Tell the source of a block its fate, if the source wants to know. There are no reports of reports.
     pub(super) fn report(&mut self, of: &EndToEnd, status: Status, claims: Vec<(u64, u64)>) {
         let waiting = self.blocks.values().filter(|it| it.octets.is_some());
         if !of.wants_report || of.is_report || waiting.count() >= MAX_REPORTS {

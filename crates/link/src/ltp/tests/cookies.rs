@@ -76,7 +76,7 @@ fn faults(engine: &mut Engine, now: u64) -> Vec<&'static str> {
         .collect()
 }
 
-/// The first cookie of a session is in all segments both ways, whoever begins it, and a session without one has none.
+/// The first cookie of a session is in all segments both ways, whichever side begins it, and a session without one has none.
 #[test]
 fn both_engines_send_the_first_cookie_of_a_session() {
     for (of_sender, of_receiver) in [(0, 0), (8, 0), (0, 8), (8, 8)] {

@@ -18,14 +18,14 @@ const RATE: u64 = 1_250_000;
 struct Kind {
     length: usize,
     delay_ms: u64,
-    /// Of a thousand datagrams, both ways.
+    /// Lost datagrams of a thousand, both ways.
     lost: u64,
 }
 
 struct Outcome {
     /// Mean microseconds until the sender knows.
     mean: u64,
-    /// Those of the slowest run.
+    /// The microseconds of the slowest run.
     most: u64,
     /// Octets of the block sent for each hundred of it.
     sent: u64,

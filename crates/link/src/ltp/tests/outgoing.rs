@@ -94,7 +94,7 @@ fn a_countdown_begins_when_the_segment_left() {
     script.now = 5 * SECOND;
     assert_eq!(script.engine.poll_timeout(), None);
     let octets: usize = given.iter().map(Vec::len).sum();
-    // Those have been on the path for five seconds.
+    // These octets have been on the path for five seconds.
     assert!(octets < 5_000);
     script
         .engine

@@ -127,7 +127,7 @@ impl Script {
         flatten(&batch)
     }
 
-    /// Let time pass, and time-outs with it; what leaves meanwhile, with the tenths of a second.
+    /// Let time pass, and time-outs with it; segments that leave meanwhile come back, with the tenths of a second.
     pub(super) fn pass(&mut self, time: u64) -> Vec<(u64, Segment)> {
         let until = self.now + time;
         let mut all = vec![];

@@ -65,22 +65,22 @@ pub(super) fn flatten(batch: &Batch) -> Vec<Vec<u8>> {
 /// The behaviour of the channel and of the nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conditions {
-    /// Of a thousand datagrams.
+    /// Lost datagrams of a thousand.
     pub(super) lost: u64,
     pub(super) doubled: u64,
     /// Microseconds on the way.
     pub(super) delay: u64,
-    /// At most so many more.
+    /// The greatest jitter beside the delay.
     pub(super) jitter: u64,
-    /// Until a node has made durable what is complete.
+    /// The time until a node has made complete blocks durable.
     pub(super) sync: u64,
-    /// Until the socket has taken a datagram.
+    /// The time until the socket has taken a datagram.
     pub(super) socket: u64,
     /// Intervals in which a direction (0 from the first engine) carries nothing, in order.
     pub(super) closed: Vec<(u64, u64, usize)>,
 }
 
-/// One of the two, with its node.
+/// One of the two ends, with its node.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) engine: Engine,
@@ -106,7 +106,7 @@ pub(super) struct World {
     wire: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
     count: u64,
     dice: Dice,
-    /// A node has said that it has a block from elsewhere.
+    /// Whether a node has said that it has a block from elsewhere.
     has_some_already: bool,
     has_crashed: bool,
 }

@@ -22,9 +22,9 @@ const NO_LIMIT: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Agreed {
     pub(super) answering: Answering,
-    /// The acknowledged octets of a bundle that fails are kept as a fragment.
+    /// Whether the acknowledged octets of a bundle that fails are kept as a fragment.
     pub(super) keeps_reactive_fragments: bool,
-    /// The peer is told the lengths of bundles.
+    /// Whether the peer is told the lengths of bundles.
     pub(super) lengths: bool,
 }
 

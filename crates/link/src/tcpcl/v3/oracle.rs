@@ -87,7 +87,7 @@ struct Ordeal {
 #[derive(Default)]
 struct Count {
     decoder: Decoder,
-    /// The contact header is over.
+    /// Whether the contact header is over.
     is_greeted: bool,
     segments: u64,
     answers: u64,

@@ -117,7 +117,7 @@ impl Session {
         self.outgoing.queued_octets()
     }
 
-    /// The next deadline and what it is for.
+    /// The next deadline and its purpose.
     fn deadline(&self) -> Option<(Instant, Expiry)> {
         let timeout = self.config.transfer_timeout;
         let timeout = timeout.filter(|_| self.incoming.is_arriving());
@@ -286,7 +286,7 @@ impl StreamSession for Session {
             .write_segment_rest(&mut writer, &mut self.events);
         if !self.outgoing.is_inside_segment() {
             writer.take(&mut self.opening);
-            // RFC 7242 6.1: what was received is acknowledged before a connection closes.
+            // RFC 7242 6.1: received segments are acknowledged before a connection closes.
             if !self.termination.is_silent() {
                 self.incoming.write(&mut writer);
             }

@@ -16,11 +16,11 @@ use crate::stream::{DownReason, LinkEvent, TerminateReason};
 pub(super) struct Termination {
     /// The reason that was said first, by either side.
     reason: Option<TerminateReason>,
-    /// The peer has sent SHUTDOWN.
+    /// Whether the peer has sent SHUTDOWN.
     received: bool,
     /// The number of the first incoming bundle that our SHUTDOWN does not wait for.
     unawaited: u64,
-    /// Nothing may be sent any more.
+    /// Whether nothing may be sent any more.
     silent: bool,
 }
 

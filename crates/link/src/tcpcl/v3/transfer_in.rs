@@ -31,7 +31,7 @@ pub(super) struct Limits {
     pub(super) awaiting: usize,
 }
 
-/// Which answers both sides agreed on (RFC 7242 4.2).
+/// The answers that both sides agreed on (RFC 7242 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answering {
     /// None.
@@ -64,7 +64,7 @@ struct Current {
     received: u64,
     /// Octets that have come.
     arrived: u64,
-    /// The node has been told of the bundle.
+    /// Whether the node has been told of the bundle.
     begun: bool,
 }
 

@@ -40,7 +40,7 @@ struct Own {
     segments: u64,
     /// Segments that the peer has answered.
     answered: u64,
-    /// Nothing of it leaves before all of it is there.
+    /// Whether nothing of it leaves before all of it is there.
     held: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The heads of a peer's messages, for whoever looks for data between them.
+//! The heads of a peer's messages, for observers that look for data between them.
 
 use bytes::Bytes;
 

@@ -48,7 +48,7 @@ pub(super) enum ExtensionFault {
 pub(super) struct TransferExtensions {
     /// Octets of the whole transfer (RFC 9174 5.2.5.1).
     pub(super) length: Option<u64>,
-    /// The transfer may turn out wrong: no part of it is to be kept.
+    /// Whether the transfer may turn out wrong: no part of it is to be kept.
     pub(super) unverified: bool,
     /// The first fault found; the transfer is to be refused.
     pub(super) fault: Option<ExtensionFault>,
@@ -103,7 +103,7 @@ impl TransferExtensions {
 /// The content of a peer's session extension items (RFC 9174 4.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SessionExtensions {
-    /// It keeps what it acknowledged of a transfer that fails.
+    /// Whether the peer keeps the acknowledged part of a transfer that fails.
     pub(super) keeps_reactive_fragments: bool,
 }
 

@@ -184,7 +184,7 @@ impl Session {
     pub(super) fn handle_sess_init(&mut self, now: Now, init: &SessInit) {
         let (peer, extensions) = match self.judge(init) {
             Ok(acceptable) => acceptable,
-            // RFC 9174 4.7, 4.8: what is not acceptable ends the session with "Contact Failure".
+            // RFC 9174 4.7, 4.8: unacceptable parameters end the session with "Contact Failure".
             Err(fault) => return self.fail(Some(TerminateReason::ContactFailure), fault.down()),
         };
         if self.role == Role::Passive {

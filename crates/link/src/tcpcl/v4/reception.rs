@@ -177,8 +177,8 @@ impl Session {
         self.count_rejection(|| {
             peer_fault("the peer rejects message after message (RFC 9174 5.1.2)")
         });
-        // Which segment the peer rejected is not said, so its transfer may wait for ever for an
-        // answer: end in order, that what is unanswered then goes by another session.
+        // The peer does not say which segment it rejected, so its transfer may wait for ever
+        // for an answer: end in order, that what is unanswered then goes by another session.
         if rejected == kind::XFER_SEGMENT && self.state.is_established() {
             self.terminate(TerminateReason::Unknown);
         }

@@ -16,11 +16,11 @@ const SESS_TERM_OCTETS: usize = 3;
 pub(super) struct Termination {
     /// The reason that was said first, by either side.
     reason: Option<TerminateReason>,
-    /// The peer has sent `SESS_TERM`.
+    /// Whether the peer has sent `SESS_TERM`.
     received: bool,
     /// The place of the beginning of our `SESS_TERM` among the messages that have not left.
     unsent: Option<usize>,
-    /// Nothing may be sent any more.
+    /// Whether nothing may be sent any more.
     silent: bool,
 }
 

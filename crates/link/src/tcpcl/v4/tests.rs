@@ -148,7 +148,7 @@ impl Pair {
         self.events[side].extend(new);
     }
 
-    /// Until nothing is under way any more.
+    /// Lets octets pass until nothing is under way any more.
     fn settle(&mut self) {
         for _ in 0..10_000 {
             let mut moved = 0;

@@ -47,7 +47,7 @@ struct Current {
     flags: u8,
     /// Octets of the whole transfer, if known.
     length: Option<u64>,
-    /// The node has been told of the transfer.
+    /// Whether the node has been told of the transfer.
     begun: bool,
 }
 

@@ -40,7 +40,7 @@ pub(super) enum ReactiveFragments {
 /// A transfer, beside what every version has of it.
 #[derive(Debug, Default)]
 struct Own {
-    /// The peer is told that nothing of it is verified.
+    /// Whether the peer is told that nothing of it is verified.
     unverified: bool,
 }
 

@@ -102,7 +102,7 @@ fn transmissions_to_the_peer_before_mean_nothing() {
     assert_eq!(custody.poll_timeout(), None);
 }
 
-/// What carries a bundle may wait here for a contact: until it has left, no other is made. Without a signal the next wait is twice as long.
+/// The carrier of a bundle may wait here for a contact: until it has left, no other is made. Without a signal the next wait is twice as long.
 #[test]
 fn a_signal_is_waited_for_from_when_the_carrier_left_and_longer_each_time() {
     let mut custody = with_peers(BibePeer::default());

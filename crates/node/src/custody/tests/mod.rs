@@ -21,7 +21,7 @@ fn at(seconds: u64) -> Instant {
     Instant::START + Duration::from_secs(seconds)
 }
 
-/// That by both clocks.
+/// The time by both clocks.
 fn now(seconds: u64) -> Now {
     Now {
         monotonic: at(seconds),

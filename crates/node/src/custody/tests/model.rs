@@ -271,7 +271,7 @@ impl Model {
         (self.custody).handle_sent(self.now(), BundleKey(key), round_trip);
     }
 
-    /// What comes of a signal is what comes of it for each ID, one by one.
+    /// The outcome of a signal is the outcome for each ID, one by one.
     fn check_signal(&mut self, disposition: Disposition, runs: &[(u64, u64)]) {
         let mut expected = Vec::new();
         for &(first, last) in runs {

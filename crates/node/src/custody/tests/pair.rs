@@ -149,7 +149,7 @@ impl Pair {
         );
     }
 
-    /// The sender hears of what became of its bundles.
+    /// The sender hears of the fate of its bundles.
     fn hear(&mut self) {
         while let Some((key, outcome)) = self.sender.poll_outcome(at(self.seconds)) {
             match outcome {

@@ -18,15 +18,15 @@ const ZEROS: [u8; 4096] = [0; 4096];
 /// The place in its bundle that the stream has reached.
 #[derive(Debug)]
 pub(super) enum BundleOmission {
-    /// In the header blocks, of which this has come.
+    /// The header blocks, of which these octets have come.
     Header(BytesMut),
-    /// In the payload.
+    /// The payload.
     Payload(Box<Checksums>),
     /// Behind the payload; the changes of what comes now, octet by octet, the last one first.
     Trailer(Vec<u8>),
-    /// In a bundle of which nothing is left out.
+    /// A bundle of which nothing is left out.
     Whole,
-    /// In what is no bundle.
+    /// Octets that are no bundle.
     Refused,
 }
 

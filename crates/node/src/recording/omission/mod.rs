@@ -1,9 +1,9 @@
 //! The omissions of a recording: payloads, in whose place zeros stand.
 //!
 //! A node looks at no payload but those that it reads itself (`Locality::Administrative`, `Echo`, `Perf` and `Routing`), so with zeros it does the
-//! same, as long as checksums say the same of them: the CRC of a payload block is changed along with it, so that it is
-//! right where it was right and wrong where it was wrong (`bundle`). The place of a payload is told by `link::tcpcl::DataReader`
-//! of what neighbours send, and `application` of what applications do.
+//! same, as long as checksums say the same of them. The CRC of a payload block is changed along with it: it is right where
+//! it was right, and wrong where it was wrong (`bundle`). `link::tcpcl::DataReader` finds payloads in the octets of neighbours,
+//! `application` in those of applications.
 
 mod application;
 mod bundle;
@@ -54,7 +54,7 @@ enum Stream {
 }
 
 impl Omission {
-    /// Of what a node with this configuration is told.
+    /// The omission for a node with this configuration.
     pub(super) fn new(config: &Config) -> Self {
         Self {
             local: Local::new(config),

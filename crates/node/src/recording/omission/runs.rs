@@ -13,7 +13,7 @@ pub(in super::super) struct Runs {
 }
 
 impl Runs {
-    /// These octets come next.
+    /// Keeps these octets, which come next.
     pub(super) fn keep(&mut self, octets: &[u8]) {
         if !octets.is_empty() {
             self.end_omitted();

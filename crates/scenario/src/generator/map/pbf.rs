@@ -22,7 +22,7 @@ const BLOCK_OCTETS_MAX: u32 = 32 << 20;
 /// Points of all streets together, at most, those in several streets each time.
 const REFERENCES_MAX: usize = 4 * POINTS_MAX;
 
-/// What a reader has to know for a file to be understood.
+/// The required features of a file that this reader knows.
 const KNOWN: [&str; 2] = ["OsmSchema-V0.6", "DenseNodes"];
 
 const HINT: &str = "an extract of OpenStreetMap (.osm.pbf) with zlib or no compression";
@@ -250,7 +250,7 @@ fn octets(input: &mut impl Read, count: u64) -> Option<Vec<u8>> {
     (u64::try_from(octets.len()) == Ok(count)).then_some(octets)
 }
 
-/// Numbers of which each is said as what it is more than the one before.
+/// Numbers of which each is said as its difference from the one before.
 fn sums(differences: &[i64]) -> Result<Vec<i64>, Wrong> {
     let mut sum = 0_i64;
     let sums = differences.iter().map(|difference| {

@@ -97,7 +97,7 @@ impl Session {
 }
 
 impl Observer {
-    /// Of a conversation that begins, between these engines, with a peer at the end of so long a way.
+    /// The observer of a conversation that begins, between these engines, with a peer at the end of so long a way.
     #[must_use]
     pub fn new(ltp: LtpPolicy, engines: (u64, u64), delay: Delay, now: Instant) -> Self {
         Self {

@@ -26,7 +26,7 @@ pub(super) struct Receiving {
     reports: BTreeMap<u64, Told>,
     claimed: Spans,
     is_acknowledged: bool,
-    /// When the peer cancelled it.
+    /// The time at which the peer cancelled the session.
     cancelled: Option<Instant>,
     pub(super) session: Session,
 }
@@ -172,7 +172,7 @@ impl Receiving {
         }
     }
 
-    /// The peer cancelled it.
+    /// The peer cancelled the session.
     pub(super) fn handle_cancelled(&mut self, now: Instant) {
         self.cancelled.get_or_insert(now);
         self.cargo.forget();

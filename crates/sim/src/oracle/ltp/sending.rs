@@ -27,7 +27,7 @@ pub(super) struct Sending {
     /// Octets that a report told to be missing.
     missing: Spans,
     is_acknowledged: bool,
-    /// Since when nothing of it should leave.
+    /// The time since which no segment of it should leave.
     over: Option<Instant>,
     pub(super) session: Session,
 }
@@ -205,7 +205,7 @@ impl Sending {
         (true, seen)
     }
 
-    /// The peer cancelled it.
+    /// The peer cancelled the session.
     pub(super) fn handle_cancelled(&mut self, now: Instant) {
         self.over.get_or_insert(now);
         self.cargo.forget();

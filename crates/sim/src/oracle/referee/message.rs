@@ -56,7 +56,7 @@ pub enum Message {
 pub enum Answer {
     /// So many octets of its transfer have come.
     Ack(u64),
-    /// For this reason.
+    /// A refusal for this reason.
     Refuse(u8),
 }
 
@@ -76,7 +76,7 @@ pub struct Offer {
 pub struct Segment {
     /// START and END.
     pub flags: u8,
-    /// Of which transfer.
+    /// The number of the transfer.
     pub transfer: u64,
     /// Octets of the whole transfer, where that is said (5.2.5.1).
     pub total: Option<u64>,

@@ -1,7 +1,7 @@
 //! A session's octets obey RFC 9174, or RFC 7242 where it is of version 3.
 //!
 //! A referee sits at every connection and reads both directions twice: where they are written, to judge what is said, and where
-//! they are read, to know what whoever answers has heard by then. It was written from the standard
+//! they are read, to know the octets that the answering side has heard by then. It was written from the standard
 //! and shares nothing with the sessions that it judges.
 
 mod message;
@@ -38,7 +38,7 @@ struct Judged {
     party: Party,
     /// Reads what it writes.
     said: Reader,
-    /// Reads what it has read.
+    /// Reads the octets that the side has read.
     heard: Reader,
     /// Bundles that it says.
     out: Passage,
@@ -199,12 +199,12 @@ impl Referee {
         is_idle.then_some((judged.stirred, transfer_mru))
     }
 
-    /// One side cannot write, or does not read, what is there for it.
+    /// One side cannot write, or does not read, the octets that are there for it.
     pub fn handle_blocked(&mut self, side: Side, how: Blocked, now: Instant) {
         self.judged(side).party.is_blocked(how, now);
     }
 
-    /// Whether one side, which is there, has done by now what is to be done in time.
+    /// Whether one side, which is there, has done in time its duties by now.
     ///
     /// # Errors
     /// It has not.

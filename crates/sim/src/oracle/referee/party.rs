@@ -1,4 +1,4 @@
-//! One side of a session: what it has said and heard, and so what it may say.
+//! One side of a session: the messages that it has said and heard, and so those that it may say.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -19,7 +19,7 @@ const REFUSED_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct Party {
     side: Side,
-    /// It speaks version 3.
+    /// Whether the side speaks version 3.
     is_older: bool,
     said_contact: bool,
     said_init: Option<Offer>,
@@ -100,7 +100,7 @@ impl Party {
         self.heard_init.map(|offer| offer.transfer_mru)
     }
 
-    /// It has said octets.
+    /// The side has said octets.
     pub fn has_said(&mut self, now: Instant) {
         self.upkeep.say(now);
         self.agree(now);
@@ -113,12 +113,12 @@ impl Party {
         }
     }
 
-    /// It has heard octets.
+    /// The side has heard octets.
     pub fn has_heard(&mut self, now: Instant) {
         self.upkeep.hear(now);
     }
 
-    /// It would do something if it could.
+    /// The side would do something if it could.
     pub fn is_blocked(&mut self, how: Blocked, now: Instant) {
         match how {
             Blocked::Writing => self.upkeep.say(now),
@@ -126,7 +126,7 @@ impl Party {
         }
     }
 
-    /// Whether it has done what is to be done by now.
+    /// Whether it has done its duties by now.
     ///
     /// # Errors
     /// It has not, as a sentence's end.
@@ -137,7 +137,7 @@ impl Party {
         self.upkeep.overdue(now)
     }
 
-    /// It has heard something.
+    /// The side has heard a message.
     pub fn hear(&mut self, message: &Message, now: Instant) {
         match message {
             Message::Contact { .. } => self.heard_contact = true,
@@ -187,7 +187,7 @@ impl Party {
         }
     }
 
-    /// It says something.
+    /// The side says a message.
     ///
     /// # Errors
     /// It must not, as a sentence's end.

@@ -16,7 +16,7 @@ pub enum Seen {
     Said(Arc<Parcel>),
     /// One side has said all of it, which is this.
     SaidWhole(Arc<Parcel>, Vec<u8>),
-    /// One side says what is no bundle.
+    /// One side sends octets that are no bundle.
     Nonsense(String),
     /// One side has heard its blocks.
     Heard(Arc<Parcel>),
@@ -34,7 +34,7 @@ pub struct Passage {
     current: Option<(u64, u8)>,
     octets: Vec<u8>,
     parcel: Option<Arc<Parcel>>,
-    /// The octets of the transfer under way were found to be no bundle.
+    /// Whether the octets of the transfer under way were found to be no bundle.
     is_nonsense: bool,
     under_way: BTreeMap<u64, Arc<Parcel>>,
 }

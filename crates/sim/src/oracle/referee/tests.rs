@@ -1,4 +1,4 @@
-//! Sessions as octets, and what is wrong with them.
+//! Sessions as octets, and their faults.
 
 use std::time::Duration;
 

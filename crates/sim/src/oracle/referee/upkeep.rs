@@ -1,4 +1,4 @@
-//! Keepalives: whoever has nothing to say says so in time, and ends a session in which nothing is heard (RFC 9174 5.1.1).
+//! Keepalives: a side that has nothing to say says so in time, and ends a session in which nothing is heard (RFC 9174 5.1.1).
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// It knows both sides' offers; they hold for the whole session.
+    /// The side knows both sides' offers; they hold for the whole session.
     pub fn agree(&mut self, offers: [Offer; 2], now: Instant) {
         if self.interval.is_some() {
             return;
@@ -35,12 +35,12 @@ impl Upkeep {
         (self.said, self.heard) = (now, now);
     }
 
-    /// It says something now, or would if it could.
+    /// The side says something now, or would if it could.
     pub fn say(&mut self, now: Instant) {
         self.said = now;
     }
 
-    /// It hears something now, or would if it wanted to.
+    /// The side hears something now, or would if it wanted to.
     pub fn hear(&mut self, now: Instant) {
         self.heard = now;
     }

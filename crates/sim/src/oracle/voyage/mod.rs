@@ -79,14 +79,14 @@ impl Original {
     }
 }
 
-/// All stations, and what is known of bundles wherever they are.
+/// All stations, and the facts about bundles wherever they are.
 #[derive(Debug)]
 pub struct Voyages {
     stations: Vec<Station>,
     originals: Named<Original>,
     /// Whether some nodes end copies of bundles that are where they were to go.
     ends_copies: bool,
-    /// Reports that came to whom they are for: of which bundle, from which node, and which status.
+    /// Reports that came to their destination: the bundle, the node, and the status.
     reported: BTreeSet<(BundleName, u32, usize)>,
 }
 
@@ -115,7 +115,7 @@ impl Moment {
 }
 
 impl Voyages {
-    /// Of machines with these node numbers, each with whether it has a clock.
+    /// The voyages among machines with these node numbers, each with whether it has a clock.
     #[must_use]
     pub fn new(machines: impl Iterator<Item = (u32, bool)>) -> Self {
         let stations = machines.map(|(number, clock)| Station::new(number, clock));

@@ -39,11 +39,11 @@ const REDUNDANT: u8 = 3;
 pub enum Subject {
     /// One bundle, or a fragment of it.
     One(BundleName, Option<FragmentRange>),
-    /// Those of the custodian's numbers, first and last of each run.
+    /// The bundles of these numbers of the custodian, first and last of each run.
     Numbered(Vec<(u64, u64)>),
 }
 
-/// A custody signal: who sends it has the bundles, or had them before.
+/// A custody signal: its sender has the bundles, or had them before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignalContent {
     /// The bundles.

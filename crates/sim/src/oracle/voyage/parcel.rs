@@ -18,7 +18,7 @@ const PREVIOUS_NODE: u64 = 6;
 const BUNDLE_AGE: u64 = 7;
 const HOP_COUNT: u64 = 10;
 
-/// Payloads with a checksum of more octets are not summed: whoever receives them does, and their octets are compared.
+/// Payloads with a checksum of more octets are not summed: their receiver sums them, and their octets are compared.
 const SUMMED_OCTETS: u64 = 16 * 1024;
 
 /// A bundle's blocks, without its payload.
@@ -91,7 +91,7 @@ impl Default for Parcel {
 pub(super) enum Stop {
     /// There are too few.
     Short,
-    /// They are no bundle.
+    /// The octets are no bundle.
     Wrong(String),
 }
 
@@ -132,7 +132,7 @@ impl Parcel {
             .saturating_add(behind)
     }
 
-    /// Which octets of the whole application data unit it has.
+    /// The octets of the whole application data unit that it has.
     pub fn range(&self) -> FragmentRange {
         FragmentRange {
             offset: self.fragment.map_or(0, |(offset, _)| offset),
@@ -304,7 +304,7 @@ fn primary(items: &mut Items<'_>) -> Read<Parcel> {
 pub struct ReportContent {
     /// The bundle that it is about.
     pub name: BundleName,
-    /// Which of its octets, where it is about a fragment.
+    /// The octets of the bundle, where the report is about a fragment.
     pub range: Option<FragmentRange>,
     /// Received, forwarded, delivered and deleted, each with the time at which, where that is said.
     pub statuses: [Option<Option<u64>>; 4],

@@ -1,4 +1,4 @@
-//! Status reports tell what was, of the bundle that it was about, and to whom it is to be told.
+//! Status reports are true, are about the right bundle, and go to the endpoint that asked for them.
 
 use std::time::Duration;
 

@@ -66,7 +66,7 @@ pub struct Sending {
 }
 
 impl Station {
-    /// One that nothing came to.
+    /// A machine that nothing came to.
     #[must_use]
     pub fn new(number: u32, has_clock: bool) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Station {
         }
     }
 
-    /// It has started again: what no flush covered counts no more.
+    /// The machine has started again: octets that no flush covered count no more.
     pub fn start(&mut self, now: Instant) {
         self.started = now;
         let (given, durable) = self.batches;
@@ -123,7 +123,7 @@ impl Station {
         is_of(&parcel.source, self.number)
     }
 
-    /// It has heard the blocks of a bundle.
+    /// The machine has heard the blocks of a bundle.
     pub fn handle_heard(&mut self, parcel: &Parcel, now: Instant) {
         let came = Came {
             version: parcel.version,
@@ -140,7 +140,7 @@ impl Station {
         add(&mut self.came, parcel.name, came);
     }
 
-    /// It has heard all of a bundle.
+    /// The machine has heard all of a bundle.
     pub fn handle_heard_whole(&mut self, parcel: &Parcel) {
         let came = self.came.get_mut(&parcel.name).into_iter().flatten();
         for came in came.filter(|came| came.range == parcel.range()) {
@@ -171,7 +171,7 @@ impl Station {
         }
     }
 
-    /// It acknowledges so many octets of a transfer.
+    /// The machine acknowledges so many octets of a transfer.
     ///
     /// # Errors
     /// They are not on its disk.
@@ -203,7 +203,7 @@ impl Station {
         Err(("durable", what))
     }
 
-    /// RFC 9174 5.2.3: whoever has all of a bundle may say so, and this machine may be rid of it.
+    /// RFC 9174 5.2.3: a peer that has all of a bundle may say so, and this machine may be rid of it.
     pub(super) fn check_kept(&self, parcel: &Parcel) -> Result<(), Wrong> {
         match self.is_source(parcel) || self.has_durably(parcel.name, parcel.range_before()) {
             true => Ok(()),
@@ -345,7 +345,7 @@ impl Station {
         }
     }
 
-    /// RFC 9171 5.5: what has expired is deleted and not sent.
+    /// RFC 9171 5.5: an expired bundle is deleted and not sent.
     fn check_life(&self, parcel: &Parcel, sending: Sending, moment: Moment) -> Result<(), Wrong> {
         let then = Moment {
             now: sending.chosen_since,
@@ -415,13 +415,13 @@ fn check_way(
     Ok(())
 }
 
-/// Adds something to what is known of a bundle, of which there is mostly one.
+/// Adds a fact about a bundle, of which there is mostly one.
 fn add<V>(known: &mut Named<Vec<V>>, name: BundleName, value: V) {
     let values = known.entry(name);
     values.or_insert_with(|| Vec::with_capacity(1)).push(value);
 }
 
-/// Which octets of the payload so many octets of a transfer have; `None` for none.
+/// The octets of the payload in so many octets of a transfer; `None` for none.
 pub(in crate::oracle) fn acknowledged(parcel: &Parcel, octets: u64) -> Option<FragmentRange> {
     let payload = octets.min(parcel.octets()).checked_sub(parcel.payload_at)?;
     let range = parcel.range();

@@ -34,7 +34,7 @@ pub(super) struct Direct {
     shared: Arc<Shared>,
     write_rooms: Mutex<WriteBuffers>,
     buffers: Buffers,
-    /// There is memory for buffers of others, which count whole although perhaps only a part of them was written.
+    /// Whether there is memory for buffers of others, which count whole although perhaps only a part of them was written.
     is_ample: bool,
     readers: Crew,
     writers: Crew,
@@ -74,13 +74,13 @@ struct State {
     /// Why a write failed, until somebody asks.
     failure: Option<io::Error>,
     edge: Edge,
-    /// A write has succeeded: the file system has direct ones.
+    /// Whether a write has succeeded: the file system has direct ones.
     proven: bool,
     trails: Trails,
     closed: bool,
 }
 
-/// From one octet of the log to another, which is no part of it.
+/// A range of the log, from one octet to another, which is no part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
     start: u64,

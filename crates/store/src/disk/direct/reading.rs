@@ -1,4 +1,4 @@
-//! Reads: what is in memory is lent, and whoever reads on and on finds the next octets read ahead.
+//! Reads: octets in memory are lent, and a reader that reads on and on finds the next octets read ahead.
 
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -14,7 +14,7 @@ use crate::disk::aligned::{ALIGNED_OCTETS, BLOCK_OCTETS};
 /// Windows that are read ahead of a reader who reads on and on, at most.
 const WINDOWS_AHEAD: u64 = 8;
 
-/// Part of the memory that a window takes: what is read ahead is used before it makes place for other.
+/// Part of the memory that a window takes: octets read ahead are used before they make place for others.
 const WINDOW_PART: usize = 32;
 
 /// Windows whose room is kept for use again.
@@ -35,10 +35,10 @@ const STRIDE_OCTETS: u64 = 256 << 10;
 /// A window that is being read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Which: what is void may be read once more before its end.
+    /// The number of the read: a void one may be read once more before its end.
     number: u64,
     pub(super) span: Span,
-    /// Something is written there meanwhile: what is read may be older.
+    /// Whether something is written there meanwhile: the octets read may be older.
     pub(super) void: bool,
 }
 
@@ -196,7 +196,7 @@ struct Trail {
     end: u64,
     /// Its number.
     last: u64,
-    /// It followed another one.
+    /// Whether the read followed another one.
     reads_on: bool,
 }
 

@@ -29,12 +29,12 @@ const WRITE_OCTETS: usize = 4 << 20;
 /// Parts of a write, each of which may be all that is used of a buffer.
 const PARTS_BOUND: usize = 32;
 
-/// Whose buffer octets lie in that are written.
+/// The owner of the buffer in which octets lie that are written.
 #[derive(Clone, Copy, Debug)]
 enum Lies {
     /// The log's own.
     Here,
-    /// That of others; where it begins, if that is known.
+    /// The buffer of others; where it begins, if that is known.
     Elsewhere(Option<usize>),
 }
 
@@ -56,7 +56,7 @@ struct Piece {
     known: usize,
     /// Octets in all.
     count: usize,
-    /// They, and zeros up to the end of the last block.
+    /// The octets, and zeros up to the end of the last block.
     padded: Bytes,
     lies: Lies,
 }
@@ -74,7 +74,7 @@ impl Piece {
 /// Whole blocks on their way to the disk.
 #[derive(Debug)]
 pub(super) struct Write {
-    /// One behind the other.
+    /// The octets, one part behind the other.
     parts: Vec<Bytes>,
     span: Span,
 }
@@ -115,12 +115,12 @@ pub(super) struct Edge {
     /// All of them, with zeros behind the octets so far.
     blocks: Bytes,
     octets: usize,
-    /// They are not on their way to the disk yet: more will be in them, or a sync asks for them.
+    /// Whether the octets are not on their way to the disk yet: more will be in them, or a sync asks for them.
     pub(super) dirty: bool,
 }
 
 impl Edge {
-    /// The blocks of it.
+    /// The blocks of the edge.
     pub(super) fn span(&self) -> Span {
         Span::new(self.start, self.blocks.len())
     }
@@ -248,7 +248,7 @@ impl Direct {
         if edge.dirty && (is_covered || edge.is_cut_at(piece.start)) {
             state = self.shared.write_edge(state)?;
         }
-        // From here on the lock is not let go: what is read before is old, and what is read after waits.
+        // From here on the lock is not let go: reads before find old octets, and reads after wait.
         piece.take_place(&mut state);
         let Piece {
             start,
@@ -372,7 +372,7 @@ impl Shared {
         state
     }
 
-    /// Writes what is to be written until the log is closed and nothing is left.
+    /// Writes waiting octets until the log is closed and none are left.
     fn serve_writes(&self) {
         let mut state = lock(&self.state);
         loop {

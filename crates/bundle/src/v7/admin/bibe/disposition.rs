@@ -1,25 +1,25 @@
-//! [`Disposition`]: what became of custody of a bundle at the node that signals.
+//! [`Disposition`]: the outcome of custody of a bundle at the node that signals.
 
 use core::fmt;
 
-/// What became of custody of a bundle that another node asked this one to take (draft-ietf-dtn-bibect-03 figure 1, RFC 5050 6.1.2).
+/// The outcome of custody that was asked of another node (draft-ietf-dtn-bibect-03 figure 1, RFC 5050 6.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Disposition {
     /// Custody was accepted.
     Accepted,
-    /// It was refused, and nothing more is said.
+    /// Custody was refused, and nothing more is said.
     NoInformation,
     /// The node has a copy already; that one may be released, too.
     Redundant,
-    /// It has no room.
+    /// The node has no room.
     DepletedStorage,
-    /// It cannot read the destination endpoint ID.
+    /// The node cannot read the destination endpoint ID.
     DestinationUnintelligible,
-    /// It knows no route to the destination.
+    /// The node knows no route to the destination.
     NoRoute,
-    /// It has no contact with the next node in time.
+    /// The node has no contact with the next node in time.
     NoTimelyContact,
-    /// It cannot process a block.
+    /// The node cannot process a block.
     BlockUnintelligible,
     /// A code that is reserved: a refusal.
     Other(u64),
@@ -28,10 +28,10 @@ pub enum Disposition {
 /// The codes of dispositions, which differ between programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Numbering {
-    /// Those of draft-ietf-dtn-bibect-03, which ION uses: from 3 on they are the reasons of RFC 5050 6.1.2.
+    /// The codes of draft-ietf-dtn-bibect-03, which ION uses: from 3 on they are the reasons of RFC 5050 6.1.2.
     #[default]
     Draft,
-    /// Those of DTNME, without the draft's reserved code 2.
+    /// The codes of DTNME, without the draft's reserved code 2.
     Dtnme,
 }
 

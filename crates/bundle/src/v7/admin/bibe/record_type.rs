@@ -1,4 +1,4 @@
-//! [`BibeTypes`]: the record type codes that peers use, and what else depends on the peer's program.
+//! [`BibeTypes`]: the record type codes that peers use, and other fields that depend on the peer's program.
 
 use super::refusal::BibeRefusal;
 use crate::cbor::{Array, CborError, Reader};
@@ -13,20 +13,20 @@ pub enum BibeRecord {
     Signal,
 }
 
-/// The record type codes that are written to a peer. All of them are read, whoever the peer is.
+/// The record type codes that are written to a peer. All of them are read, from any peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BibeTypes {
-    /// Those of draft-ietf-dtn-bibect-03, which DTNME uses: 3 and 4.
+    /// The codes of draft-ietf-dtn-bibect-03, which DTNME uses: 3 and 4.
     #[default]
     Draft,
-    /// Those of ION: 7 and 8. Its retransmission times are seconds of Unix time.
+    /// The codes of ION: 7 and 8. Its retransmission times are seconds of Unix time.
     Ion,
-    /// That of uD3TN, 64443, which has no signals; its signals would be the draft's.
+    /// The code of uD3TN, 64443, which has no signals; its signals would be the draft's.
     Ud3tn,
 }
 
 impl BibeTypes {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Draft, Self::Ion, Self::Ud3tn];
 
     /// The record type code of a record.

@@ -1,4 +1,4 @@
-//! [`BibeSignal`]: what became of transmissions that asked for custody.
+//! [`BibeSignal`]: the outcome of transmissions that asked for custody.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ pub const MAX_RUNS: usize = 4_096;
 /// A custody signal of Bundle-in-Bundle Encapsulation (draft-ietf-dtn-bibect-03 3.3).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BibeSignal {
-    /// What became of custody of all of them.
+    /// The outcome of custody of all bundles in `runs`.
     pub disposition: Disposition,
     /// First and last transmission ID of each run: from 1 on, ascending, each behind the one before, at least one and at most [`MAX_RUNS`].
     pub runs: Vec<(u64, u64)>,

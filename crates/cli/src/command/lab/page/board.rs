@@ -36,7 +36,7 @@ struct Shown {
     report: Option<Bytes>,
     /// Readers of events at present.
     readers: usize,
-    /// Those of them, or who were of them, that may ask for the report.
+    /// Readers, also former ones, that may ask for the report.
     due: usize,
     /// Readers that have been given the report.
     reported: usize,
@@ -135,7 +135,7 @@ impl Board {
 }
 
 impl Reader {
-    /// A reader of what a board shows, who knows the events before this one.
+    /// A reader of a board, which knows the events before this one.
     pub fn new(board: &Arc<Board>, events: u64) -> Self {
         let mut shown = board.shown();
         shown.readers += 1;
@@ -154,7 +154,7 @@ impl Reader {
 
     /// News at the reader's place, as server-sent events, once there is anything or this time is over; nothing when the page is closed.
     pub async fn read(&mut self, patience: Duration) -> Option<String> {
-        // Whatever comes from here on is seen below or waited for.
+        // News from here on is seen below or waited for.
         self.news.mark_unchanged();
         if !self.has_news() {
             // It is the same whether something is new or the time is over.
@@ -185,7 +185,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut shown = self.board.shown();
         shown.readers = shown.readers.saturating_sub(1);
-        // Who was never told of the end asks for no report.
+        // A reader that was never told of the end asks for no report.
         let is_due = shown.ended.is_some() && !self.has_ended;
         shown.due = shown.due.saturating_sub(usize::from(is_due));
         self.board.readers.notify_all();

@@ -28,7 +28,7 @@ use self::waiting::Asker;
 use crate::command::sim::seeds::Standing as Under;
 use crate::failure::{Ending, Failure};
 
-/// From one state that is shown to the next.
+/// The time from one state that is shown to the next.
 const SHOW: Duration = Duration::from_millis(250);
 
 /// The least time for which a run in virtual time is shown: many are over at once.

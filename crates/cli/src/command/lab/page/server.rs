@@ -23,14 +23,14 @@ use super::board::{Board, Given, Reader};
 /// Connections at once, at most: one more takes the place of another.
 const CONNECTIONS_MAX: usize = 32;
 
-/// The longest time for which a reader may take nothing of what it is sent.
+/// The longest time for which a reader may take no octets.
 const PATIENCE_MS: u32 = 5_000;
 
 /// Octets that wait in a socket for its reader, about (the system takes twice as many, for its own needs): with more,
 /// it would be long before one that does not read is found.
 const SOCKET_OCTETS: usize = 64 << 10;
 
-/// From one word to a reader to the next where nothing is new.
+/// The time from one message to a reader to the next where nothing is new.
 const ALIVE: Duration = Duration::from_secs(2);
 
 /// The longest time for which answers that are under way go on at the end.
@@ -128,7 +128,7 @@ impl Rest for Reader {
 async fn report(State(board): State<Arc<Board>>, method: Method) -> Response {
     match board.report() {
         None => (StatusCode::NOT_FOUND, "there is no report yet\n").into_response(),
-        // Who asks for the head alone is not given the report.
+        // A request for the head alone is not given the report.
         Some(text) if method == Method::HEAD => File::new(Kind::Document, text).into_response(),
         Some(text) => {
             let text = Bytes::from_owner(Given::new(&board, text));

@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::board::Board;
 use crate::admin::Admin;
 
-/// From one round to the next.
+/// The time from one round to the next.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// From one look whether it is over to the next.
+/// The time from one look for the end to the next.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The longest time for the answer of one node.
@@ -40,7 +40,7 @@ struct Shared {
 }
 
 impl Asker {
-    /// One that asks while somebody reads.
+    /// A thread that asks while somebody reads.
     pub fn start(board: &Arc<Board>) -> Self {
         let shared = Arc::new(Shared::default());
         let (own, board) = (Arc::clone(&shared), Arc::clone(board));

@@ -50,7 +50,7 @@ struct Incoming {
     octets: Vec<u8>,
     whole: bool,
     acknowledged: u64,
-    /// Its end was acknowledged.
+    /// Whether its end was acknowledged.
     confirmed: bool,
     refused: bool,
 }

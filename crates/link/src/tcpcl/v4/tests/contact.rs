@@ -33,7 +33,7 @@ fn sess_init(
     octets
 }
 
-/// A passive session that has got a contact header and `init`, and what it did about it.
+/// A passive session that has got a contact header and `init`, its events, and its messages.
 fn meet(config: Config, init: &[u8]) -> (Session, Vec<LinkEvent>, Vec<Message>) {
     let mut session = Session::new(Role::Passive, config, at(0));
     session.handle_octets(at(0), Bytes::from_static(b"dtn!\x04\x00"));
