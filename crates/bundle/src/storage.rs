@@ -296,8 +296,8 @@ pub enum StoreCommand {
     },
 }
 
-/// Gaps in one arriving bundle, at most.
-pub const GAPS: usize = 4_096;
+/// Gaps in one arriving bundle, at most: of a path that has 460 MB on their way and loses one datagram of 1,400 octets in twenty.
+pub const GAPS: usize = 16_384;
 
 impl StoreCommand {
     /// Octets of a bundle that it brings, or has copied.

@@ -427,6 +427,32 @@ fn short_runs_between_gaps_are_stored_where_memory_is_scarce() {
     assert!(received[0].1 == sent);
 }
 
+/// One of five segments is lost, so that a block has 3,000 gaps at once: what is between them is more than there is memory for, and all of it is kept.
+#[test]
+fn thousands_of_runs_between_the_gaps_of_one_block_are_kept() {
+    let mut world = pair(21, LtpPolicy::default(), |_, config| {
+        config.memory_octets = 16 << 20;
+    });
+    world.hostile = false;
+    world.settle();
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    let sent = payload(1, 20_000_000);
+    let segments = block(9, &bundle(1, &sent), 1_300);
+    let count = segments.len();
+    assert!(count > 3_000 * 5);
+    let part = |lost: bool| {
+        let numbers = (0..count).filter(|it| (it % 5 == 1) == lost);
+        numbers.map(|it| segments[it].clone()).collect()
+    };
+    for datagrams in [part(false), part(true)] {
+        world.hear_at_once(0, 1, datagrams);
+        world.settle();
+    }
+    let received = &world.client(1, receiver).received;
+    assert_eq!(received.len(), 1);
+    assert!(received[0].1 == sent);
+}
+
 /// Octets in the store take no memory while the peer, a minute away, has not said that it has them: the window keeps nothing from leaving.
 #[test]
 fn bundles_and_fragments_leave_without_a_pause_where_the_window_is_small() {

@@ -99,6 +99,13 @@ impl Spans {
             .map(move |(from, to)| ((*from).max(start), (*to).min(end)))
     }
 
+    /// Ranges of which a part lies in this one, counted without a look at each.
+    pub(crate) fn count_within(&self, start: u64, end: u64) -> usize {
+        let first = self.first_behind(start);
+        let last = self.ranges.partition_point(|(from, _)| *from < end);
+        last.saturating_sub(first)
+    }
+
     /// Add what is not there yet of a range.
     pub(crate) fn add(&mut self, start: u64, end: u64) {
         while let Some((from, to)) = { self.gaps(start, end).next() } {
@@ -165,6 +172,7 @@ mod tests {
                 prop_assert_eq!(spans.gaps(start, end).flat_map(|(from, to)| from..to).collect::<Vec<_>>(), listed);
                 let listed: Vec<u64> = (start..end).filter(|at| octets[usize::try_from(*at).unwrap()]).collect();
                 prop_assert_eq!(spans.within(start, end).flat_map(|(from, to)| from..to).collect::<Vec<_>>(), listed);
+                prop_assert_eq!(spans.count_within(start, end), spans.within(start, end).count());
                 if expected == Overlap::Part {
                     spans.add(start, end);
                     (start..end).for_each(|at| octets[usize::try_from(at).unwrap()] = true);

@@ -53,6 +53,12 @@ pub(super) struct Reporting {
     next_serial: u64,
     /// Reports in all.
     issued: u32,
+    /// So many claims and more had no room in the reports that may wait; nothing was acknowledged since. Else a peer that sends checkpoints and
+    /// acknowledges nothing would have all claims put together for each of them.
+    unfit: Option<usize>,
+    /// Claims that were put together, whether they had room or not.
+    #[cfg(test)]
+    pub(super) put_together: usize,
     /// Unasked reports, and the gaps of which they told.
     unasked: u32,
     gaps_told: u32,
@@ -83,6 +89,9 @@ impl Reporting {
             first_scope: first_serial,
             next_serial: first_serial,
             issued: 0,
+            unfit: None,
+            #[cfg(test)]
+            put_together: 0,
             unasked: 0,
             gaps_told: 0,
             primary_upper: 0,
@@ -179,6 +188,15 @@ impl Reporting {
         if let Some(red) = of.whole_red() {
             (answer.lower, answer.upper) = (0, red);
         }
+        let claims = of.received.count_within(answer.lower, answer.upper);
+        if self.unfit.is_some_and(|unfit| claims >= unfit) {
+            local.faults.count(Fault::TooManyReports);
+            return Ok(false);
+        }
+        #[cfg(test)]
+        {
+            self.put_together += claims;
+        }
         let serial = self.next_serial;
         let segments = reports(of.id, &of.received, answer, serial, local.room(of.id));
         if segments.is_empty() {
@@ -186,6 +204,7 @@ impl Reporting {
         }
         let under_way = self.reports.len().saturating_add(segments.len());
         if under_way > local.config.reports_under_way && !self.reports.is_empty() {
+            self.unfit = Some(claims);
             local.faults.count(Fault::TooManyReports);
             return Ok(false);
         }
@@ -309,6 +328,7 @@ impl Reporting {
         serial: u64,
     ) -> Result<(), Reason> {
         if let Some(issued) = self.reports.remove(&serial) {
+            self.unfit = None;
             for (start, end) in issued.report.claims {
                 self.told.add(start, end);
             }
@@ -375,6 +395,7 @@ impl Reporting {
     /// RFC 5326 6.19: nothing is sent or waited for any more.
     pub(super) fn clear(&mut self) {
         self.reports.clear();
+        self.unfit = None;
         self.held.clear();
         self.gap_at = None;
     }

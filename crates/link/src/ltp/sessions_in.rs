@@ -49,6 +49,13 @@ impl SessionsIn {
         (self.sessions.len(), self.beyond, self.closed.len())
     }
 
+    /// Claims that were put together for reports of all sessions.
+    #[cfg(test)]
+    pub(super) fn claims_put_together(&self) -> usize {
+        let sessions = self.sessions.values();
+        sessions.map(|it| it.reporting.put_together).sum()
+    }
+
     /// Octets behind gaps, of all sessions.
     pub(super) const fn octets_beyond(&self) -> u64 {
         self.beyond

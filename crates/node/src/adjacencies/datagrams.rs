@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
+use dhow_bundle::storage::GAPS;
 use dhow_bundle::{NodeId, Now};
 use dhow_link::datagram::{Assurance, Limit, Path};
 use dhow_link::ltp::{self, Engine, Known, VALUE_OCTETS};
@@ -181,6 +182,7 @@ impl Datagrams {
             transfer_mru: policy.block_octets.min(most_octets),
             reassembly_octets: engine_room(early_octets),
             sessions: usize::try_from(policy.blocks).unwrap_or(usize::MAX),
+            gaps: GAPS,
             remembered: usual
                 .remembered
                 .max(16 * usize::try_from(policy.blocks).unwrap_or(0)),
@@ -405,7 +407,7 @@ impl Datagrams {
             return Vec::new();
         };
         let before = coming.memory_octets();
-        let placed = coming.place(end, least);
+        let placed = coming.place(end, least, self.room_octets);
         let after = coming.memory_octets();
         self.early_octets = self.early_octets.saturating_sub(before) + after;
         placed

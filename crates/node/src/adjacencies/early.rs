@@ -20,14 +20,21 @@ const PIECE_OCTETS: u64 = 128;
 /// Memory for a run, here and at the store.
 const RUN_OCTETS: u64 = 512;
 
-/// Shorter runs stay in memory: each takes places in the store for as long as the bundle is there.
+/// Shorter runs stay in memory, but for those that close the gap between two: each takes places in the store for as long as the bundle is there.
 pub(super) const RUN_LEAST: u64 = 8 << 10;
 
 /// The same where memory is scarce: runs that take much more here than in the store.
 pub(super) const RUN_LEAST_PRESSED: u64 = 1 << 10;
 
-/// Runs of one transfer. The store joins those that touch each other, and what is between them comes in no more pieces than there are.
-const RUNS: usize = GAPS / 2;
+/// Runs of one transfer take no more than this part of the room for early octets, so that there is room for pieces.
+const RUNS_SHARE: u64 = 2;
+
+/// Runs of one transfer, where its room is `room_octets`: they are apart from each other, so the store takes one for each of [`GAPS`], of which one
+/// is for a run that is about to join two.
+fn most_runs(room_octets: u64) -> usize {
+    let most = usize::try_from(room_octets / RUNS_SHARE / RUN_OCTETS).unwrap_or(usize::MAX);
+    most.min(GAPS.saturating_sub(1))
+}
 
 /// A look is due when octets of a transfer take so much more memory than they did after the last one: this part of all that early
 /// octets may take, within bounds.
@@ -148,15 +155,21 @@ impl Coming {
         self.take(at)
     }
 
-    /// Runs of `least` octets and more before `end` that the store is to have, in pieces with their places; they are the store's from now on.
-    pub(super) fn place(&mut self, end: u64, least: u64) -> Vec<(u64, Bytes)> {
+    /// Runs before `end` that the store is to have, in pieces with their places; they are the store's from now on. Those of `least` octets and more,
+    /// and those that close a gap between two others, which become one: repairs come behind a gap too, where one before them was lost again.
+    /// Early octets of all transfers may take `room_octets`.
+    pub(super) fn place(&mut self, end: u64, least: u64, room_octets: u64) -> Vec<(u64, Bytes)> {
+        let most_runs = most_runs(room_octets);
         let mut placed = Vec::new();
         let mut from = self.given;
-        while self.runs < RUNS
-            && let Some((start, behind)) = self.run(from, end)
-        {
+        while let Some((start, behind)) = self.run(from, end) {
             from = behind;
-            if behind.saturating_sub(start) < least {
+            let (before, after) = (self.run_before(start), self.run_at(behind));
+            let joins = before.is_some() || after.is_some();
+            let closes = before.is_some() && after.is_some();
+            let is_long = behind.saturating_sub(start) >= least;
+            let is_wanted = closes || is_long && (joins || self.runs < most_runs);
+            if !is_wanted {
                 continue;
             }
             let mut sum = CrcDigest::new(CrcType::Crc32C);
@@ -177,19 +190,34 @@ impl Coming {
         placed
     }
 
+    /// The run that ends at a place: where it begins, and itself.
+    fn run_before(&self, end: u64) -> Option<(u64, Run)> {
+        match self.early.range(..end).next_back() {
+            Some((&at, &Early::Run(run))) if at.saturating_add(run.octets) == end => {
+                Some((at, run))
+            }
+            _ => None,
+        }
+    }
+
+    /// The run that begins at a place.
+    fn run_at(&self, start: u64) -> Option<Run> {
+        match self.early.get(&start) {
+            Some(&Early::Run(run)) => Some(run),
+            _ => None,
+        }
+    }
+
     /// Add a run, as one with those that it touches.
     fn add_run(&mut self, mut start: u64, mut run: Run) {
-        let before = self.early.range(..start).next_back();
-        if let Some((&at, &Early::Run(it))) = before
-            && at.saturating_add(it.octets) == start
-        {
+        if let Some((at, before)) = self.run_before(start) {
             self.take(at);
-            (start, run) = (at, it.joined(run));
+            (start, run) = (at, before.joined(run));
         }
         let end = start.saturating_add(run.octets);
-        if let Some(&Early::Run(it)) = self.early.get(&end) {
+        if let Some(behind) = self.run_at(end) {
             self.take(end);
-            run = run.joined(it);
+            run = run.joined(behind);
         }
         self.add(start, Early::Run(run));
     }
@@ -238,6 +266,8 @@ mod tests {
 
     use super::*;
 
+    const ROOM_OCTETS: u64 = 16 << 20;
+
     /// Octets whose values tell their places.
     fn octets(from: u64, to: u64) -> Bytes {
         (from..to)
@@ -255,7 +285,7 @@ mod tests {
             end in 0_u64..200_000,
             least in proptest::sample::select(&[RUN_LEAST, RUN_LEAST_PRESSED][..]),
         ) {
-            let mut coming = Coming::new(0);
+            let mut coming = Coming::new(ROOM_OCTETS);
             let mut store: BTreeMap<u64, Bytes> = BTreeMap::new();
             let (mut at, mut missing) = (0, Vec::new());
             for ((&length, lost), look) in lengths.iter().zip(lost).zip(looks) {
@@ -266,7 +296,7 @@ mod tests {
                 }
                 at += length;
                 if look {
-                    store.extend(coming.place(end, least));
+                    store.extend(coming.place(end, least, ROOM_OCTETS));
                 }
             }
             let placed: u64 = store.iter().map(|(at, octets)| {
@@ -296,5 +326,36 @@ mod tests {
             prop_assert_eq!(coming.given, at);
             prop_assert_eq!((coming.early_octets(), coming.memory_octets(), coming.runs), (0, 0, 0));
         }
+    }
+
+    /// Each line of a transfer of pieces of 1,000 octets, `-` where one is missing: the lengths of the runs that the store has then.
+    fn runs(lines: &[&str], room_octets: u64) -> Vec<u64> {
+        let mut coming = Coming::new(room_octets);
+        for line in lines {
+            for (at, it) in (0..).zip(line.bytes()) {
+                if it == b'+' {
+                    coming.keep(at * 1_000, octets(at * 1_000, at * 1_000 + 1_000));
+                }
+            }
+            coming.place(u64::MAX, 2_000, room_octets);
+        }
+        let runs = (coming.early.values()).filter(|it| matches!(it, Early::Run(_)));
+        runs.map(|it| it.octets() / 1_000).collect()
+    }
+
+    #[test]
+    fn pieces_between_two_runs_make_one_of_them_however_short_they_are() {
+        assert_eq!(runs(&["-++-++--+++"], ROOM_OCTETS), [2, 2, 3]);
+        assert_eq!(runs(&["-++-++--+++", "   +"], ROOM_OCTETS), [5, 3]);
+        assert_eq!(runs(&["-++-++--+++", "      +"], ROOM_OCTETS), [2, 2, 3]);
+        assert_eq!(runs(&["-++-++--+++", "   +  ++"], ROOM_OCTETS), [10]);
+    }
+
+    #[test]
+    fn a_run_that_touches_another_has_room_where_all_runs_are_there() {
+        let room_octets = 2 * RUNS_SHARE * RUN_OCTETS;
+        assert_eq!(runs(&["-++-++-++"], room_octets), [2, 2]);
+        assert_eq!(runs(&["-++-++-++", "      +"], room_octets), [2, 5]);
+        assert_eq!(runs(&["-++-++-++", "   +"], room_octets), [5, 2]);
     }
 }

@@ -115,6 +115,49 @@ fn a_checkpoint_that_comes_again_is_answered_again() {
     assert_eq!(script.sent(), []);
 }
 
+/// A peer that sends checkpoints and acknowledges no report has the claims of a block put together once more than there is room for, not for each.
+#[test]
+fn checkpoints_without_end_cost_no_more_than_the_reports_that_may_wait() {
+    const GAPS: u64 = 2_000;
+    let mut script = Script::new(config());
+    for offset in (1..=GAPS).map(|gap| 2 * gap) {
+        script.receive(&[data(1, Red, offset..offset + 1, (0, 0))]);
+    }
+    let checkpoints = |serials: core::ops::Range<u64>| {
+        let checkpoint = |serial| data(1, RedCheckpoint, 2..3, (serial, 0));
+        serials.map(checkpoint).collect::<Vec<_>>()
+    };
+    let end = 2 * GAPS + 1;
+    script.receive(&[data(1, RedCheckpoint, end - 1..end, (7, 0))]);
+    // Each leaves twice.
+    let reports = script.sent();
+    let fitting = 64 / (reports.len() / 2);
+    assert!((1..4).contains(&fitting), "{}", reports.len());
+    let claims = usize::try_from(GAPS).unwrap();
+    let at_end = |serial| data(1, RedCheckpoint, end - 1..end, (serial, 0));
+    for serial in 8..1_000 {
+        script.receive(&[at_end(serial)]);
+    }
+    let put_together = script.engine.incoming.claims_put_together();
+    assert_eq!(put_together, (fitting + 1) * claims);
+    // There is room for one that tells of less.
+    script.sent();
+    script.receive(&checkpoints(1_000..1_001));
+    assert_eq!(
+        all(&script.sent()),
+        ["report for 1000 of 0..3: [(2, 3)]"; 2]
+    );
+    // And for all once some are acknowledged.
+    let acknowledged = reports.iter().filter_map(|segment| match segment {
+        Segment::Report(id, report) => Some(Segment::ReportAck(*id, report.serial)),
+        _ => None,
+    });
+    let acknowledged: Vec<_> = acknowledged.collect();
+    script.receive(&acknowledged);
+    script.receive(&[at_end(1_001)]);
+    assert_eq!(script.sent().len(), reports.len());
+}
+
 /// RFC 5326 6.11: scopes. A primary report begins where the last ended, a secondary one where the report began that it
 /// answers; a checkpoint that came too late for that, and would have none, is answered from zero.
 #[test]
