@@ -306,6 +306,9 @@ class Dtn7(Meeting):
         self.commands = installation.dtn7()
         store = self.room(host) / "store"
         store.mkdir()
+        # It joins its group on the interface to which the system routes that.
+        route = ["ip", "-n", self.bridge.hosts[host], "route", "add", "224.0.0.0/4", "dev", Bridge.device(SHARED)]
+        subprocess.run(route, capture_output=True, check=True)
         self.crew.start(
             [str(self.commands / "dtnd"), "-4", "-n", self.names[host], "-e", SERVICE, "-r", self.router, "-w", self.web,
              "-C", "tcp", "-E", "224.0.0.26:3003", "-i", "1s", "-W", str(store)],
