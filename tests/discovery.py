@@ -1,7 +1,6 @@
 """Nodes on one network find each other by their beacons, and put up with whatever else is said there."""
 
 import json
-import os
 import random
 import shutil
 import socket
@@ -12,6 +11,7 @@ import unittest
 from collections.abc import Callable
 
 from labs.rig.binary import dhow
+from labs.rig.bridge import Bridge
 from labs.rig.network import namespaces_possible
 from labs.rig.node import Node, Settings
 from tests.workplace import Exchange
@@ -32,53 +32,8 @@ PATIENCE_S = 20.0
 POLL_S = 0.05
 
 
-class Bridge:
-    """Hosts as network namespaces on one switch."""
-
-    def __init__(self, hosts: int) -> None:
-        self.switch = f"dhow-{os.getpid()}-switch"
-        self.hosts = [f"dhow-{os.getpid()}-host{at + 1}" for at in range(hosts)]
-        self.made: list[str] = []
-        try:
-            self._build()
-        except BaseException:
-            self.close()
-            raise
-
-    def _build(self) -> None:
-        for name in (self.switch, *self.hosts):
-            self._ip("netns", "add", name)
-            self.made.append(name)
-            self._ip("-n", name, "link", "set", "lo", "up")
-        self._ip("-n", self.switch, "link", "add", "bridge", "type", "bridge")
-        self._ip("-n", self.switch, "link", "set", "bridge", "up")
-        for at, name in enumerate(self.hosts):
-            port = f"port{at + 1}"
-            self._ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", port, "netns", self.switch)
-            self._ip("-n", name, "address", "add", f"{self.address(at)}/24", "dev", "eth0")
-            self._ip("-n", name, "link", "set", "eth0", "up")
-            self._ip("-n", self.switch, "link", "set", port, "master", "bridge")
-            self._ip("-n", self.switch, "link", "set", port, "up")
-
-    @staticmethod
-    def address(host: int) -> str:
-        """A host's address (198.18.0.0/15 is kept for such tests, RFC 2544)."""
-        return f"198.18.7.{host + 1}"
-
-    @staticmethod
-    def _ip(*words: str) -> None:
-        done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"ip {' '.join(words)}: {done.stderr.strip()}")
-
-    def close(self) -> None:
-        """Removes the namespaces."""
-        while self.made:
-            subprocess.run(["ip", "netns", "delete", self.made.pop()], capture_output=True, check=False)
-
-
-def say(host: str, datagrams: list[bytes], to: str, port: int = PORT, pause_s: float = 0.0) -> None:
-    """Sends datagrams from a host, as a program of its own."""
+def say(host: str, datagrams: list[bytes], to: str, port: int = PORT, pause_s: float = 0.0, device: str = "eth0") -> None:
+    """Sends datagrams from a host by one of its interfaces, as a program of its own."""
     program = (
         "import socket, sys, time\n"
         "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
@@ -87,7 +42,7 @@ def say(host: str, datagrams: list[bytes], to: str, port: int = PORT, pause_s: f
         "    s.sendto(bytes.fromhex(line.strip()), (sys.argv[1], int(sys.argv[2])))\n"
         "    time.sleep(float(sys.argv[3]))\n")
     address = subprocess.run(
-        ["ip", "-n", host, "-json", "address", "show", "dev", "eth0"], capture_output=True, text=True, check=True)
+        ["ip", "-n", host, "-json", "address", "show", "dev", device], capture_output=True, text=True, check=True)
     own = next(it["local"] for it in json.loads(address.stdout)[0]["addr_info"] if it["family"] == "inet")
     subprocess.run(
         ["ip", "netns", "exec", host, "python3", "-c", program, to, str(port), str(pause_s), own],
@@ -276,6 +231,31 @@ class Discovery(Hosts):
         self.until("the lie is known for one", is_exposed)
         self.assertEqual(sorted(self.found(node)), ["ipn:2.0"])
         self.assertEqual(self.peers(node), ["ipn:2.0"])
+
+
+@unittest.skipIf(namespaces_possible(), f"needs network namespaces: {namespaces_possible()}")
+class Networks(Exchange):
+    """A node on two networks, with an entry for each."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.bridge = Bridge(2, [(0, 1), (0, 1)])
+        self.addCleanup(self.bridge.close)
+        self.addCleanup(self.crew.close)
+
+    def test_an_entry_hears_what_comes_by_its_interfaces_alone(self) -> None:
+        more = "".join(f'[[discover]]\ninterfaces = ["{Bridge.device(at)}"]\nannounce = false\n' for at in (0, 1))
+        settings = Settings("ipn:1.0", listen="[::]:4556", more=more)
+        node = Node(self.crew, dhow("debug"), self.directory / "node1", settings, self.bridge.hosts[0])
+        node.start()
+        for network in (0, 1):
+            # Both entries have joined the group at one socket.
+            said = beacon(f"ipn:{network + 2}.0", Bridge.address(1, network))
+            say(self.bridge.hosts[1], [said], GROUP, device=Bridge.device(network))
+        Hosts.until(self, "both are known", lambda: len(Hosts.found(node)) == 2)
+        time.sleep(1)
+        found = [it["link"] for it in node.show("neighbours") if it["origin"] == "found"]
+        self.assertEqual(sorted(found), ["found-ipn-2", "found-ipn-3"])
 
 
 @unittest.skipUnless(shutil.which("dtnd"), "dtn7-rs is not here")

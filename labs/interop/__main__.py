@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from labs.interop import meeting
 from labs.interop.clients import Ud3tnClients
 from labs.interop.dtn7 import Dtn7
 from labs.interop.hardy import Hardy
@@ -27,6 +28,8 @@ from labs.rig.terminal import say, table
 SIZES = {"0 B": 0, "1 B": 1, "1 kB": 1_000, "64 kB": 64_000, "1 MB": 1_000_000, "10 MB": 10_000_000}
 PEERS: dict[str, type[Peer]] = {
     "dtn7": Dtn7, "hardy": Hardy, "dtnme": Dtnme, "ibrdtn": IbrDtn, "ion": Ion, "hdtn": Hdtn, "hdtn6": Hdtn6}
+# Those that are found by beacons as well.
+MEETINGS = {"dtn7": meeting.Dtn7, "ibrdtn": meeting.IbrDtn}
 TICK = "✓"
 
 
@@ -53,6 +56,7 @@ class Matrix:
         self.directory = directory
         self.cells: list[Cell] = []
         self.notes: list[str] = []
+        self.meetings: list[meeting.Outcome] = []
         self.faults = 0
         dice = random.Random(7)
         for octets in SIZES.values():
@@ -136,8 +140,14 @@ class Matrix:
         except (NotInstalled, NodeFailed) as error:
             self.fail(Ud3tnClients.name, directions, str(error))
 
+    def meet(self, peers: list[str]) -> None:
+        """Nodes that find peers by their beacons, and bundles for nodes behind them."""
+        kinds = {MEETINGS[name] for name in peers if name in MEETINGS}
+        self.meetings, notes = meeting.meet(self.binary, self.directory / "meetings", kinds)
+        self.notes += notes
+
     def text(self) -> str:
-        """The table, the reasons, and what the judge says."""
+        """The tables, the reasons, and what the judge says."""
         rows: dict[tuple[str, str], list[Cell]] = {}
         for cell in self.cells:
             rows.setdefault((cell.peer, cell.direction), []).append(cell)
@@ -147,6 +157,8 @@ class Matrix:
         reasons = [cell for cell in self.cells if cell.reason]
         lines += [f"✗ {cell.peer}, {cell.direction}, {cell.size}: {cell.reason}" for cell in reasons]
         good = len(self.cells) - len(reasons)
+        if self.meetings:
+            lines += ["", meeting.text(self.meetings)]
         return "\n".join([*lines, "", *self.notes, f"{good} of {len(self.cells)} transfers arrived whole"])
 
 
@@ -166,6 +178,7 @@ def main() -> int:
                 matrix.try_clients()
             else:
                 matrix.try_node(PEERS[name])
+        matrix.meet(options.peers)
     except KeyboardInterrupt:
         say("\ninterrupted")
         return 130
@@ -175,7 +188,8 @@ def main() -> int:
         else:
             shutil.rmtree(directory, ignore_errors=True)
     if options.json:
-        print(json.dumps({"cells": [asdict(cell) for cell in matrix.cells], "notes": matrix.notes}))
+        print(json.dumps({"cells": [asdict(cell) for cell in matrix.cells], "notes": matrix.notes,
+                          "meetings": [asdict(it) for it in matrix.meetings]}))
     else:
         print(f"\n{matrix.text()}")
     return 1 if matrix.faults else 0

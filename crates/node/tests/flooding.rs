@@ -372,6 +372,8 @@ fn neighbours_tell_each_other_what_they_hold() {
     world.until("all have all", |world| {
         (1..4).all(|at| stored(world, at) == 200)
     });
+    // And have told each other what they have to say of them.
+    world.pass(Duration::from_secs(5));
     world.settle();
     let counters = |world: &World, at: usize| world.machines[at].node.as_ref().unwrap().counters();
     let refused = counters(&world, 1).refused_by_peers + counters(&world, 2).refused_by_peers;
@@ -380,6 +382,9 @@ fn neighbours_tell_each_other_what_they_hold() {
         .map(|at| counters(&world, at).adverts_taken)
         .collect();
     world.join(1, 2);
+    world.until("each has told the other", |world| {
+        [1, 2].map(|at| counters(world, at).adverts_taken > told[at]) == [true; 2]
+    });
     world.pass(Duration::from_secs(5));
     world.settle();
     assert_eq!(given(&world).len(), before, "nobody needed anything");

@@ -18,10 +18,24 @@ impl Advertised {
         Self(listeners)
     }
 
-    /// The listeners that a node can reach which gets a beacon on this way.
+    /// The listeners that a node can reach which gets a beacon on this way. If a convergence layer has a listener for the network of the
+    /// beacon, those at addresses of other networks are for neighbours there, which may be spoken to in another way.
     pub(super) fn services(&self, format: Format, way: &Way<'_>) -> Vec<Service> {
         let mut services = Vec::new();
+        let own = match way.by {
+            Some(_) => None,
+            None => own_towards(way.to),
+        };
+        let is_of_way = |bound: SocketAddr| match way.by {
+            _ if bound.ip().is_unspecified() => true,
+            Some(interface) => interface.has(bound.ip()),
+            None => own == Some(bound.ip()),
+        };
         for &(protocol, bound) in &self.0 {
+            let mut same = self.0.iter().filter(|(other, _)| *other == protocol);
+            if !is_of_way(bound) && same.any(|&(_, other)| is_of_way(other)) {
+                continue;
+            }
             for host in hosts(bound, format, way) {
                 let service = Service {
                     protocol,
@@ -107,7 +121,14 @@ mod tests {
     }
 
     fn services(bound: &str, format: Format, to: &str) -> Vec<String> {
-        let listeners = vec![(ServiceProtocol::Tcpcl, bound.parse().unwrap())];
+        services_of(&[bound], format, to)
+    }
+
+    fn services_of(bound: &[&str], format: Format, to: &str) -> Vec<String> {
+        let listeners = bound.iter();
+        let listeners = listeners
+            .map(|it| (ServiceProtocol::Tcpcl, it.parse().unwrap()))
+            .collect();
         let interface = interface();
         let way = Way {
             to: to.parse().unwrap(),
@@ -145,6 +166,17 @@ mod tests {
         assert_eq!(elsewhere, ["198.51.100.7:9"]);
         for format in Format::ALL {
             assert!(services("127.0.0.1:9", format, GROUP).is_empty());
+        }
+    }
+
+    #[test]
+    fn of_listeners_on_several_networks_that_of_the_beacons_network_is_told() {
+        for other in ["192.0.2.1:9", "0.0.0.0:9"] {
+            for format in [Format::Ipnd4, Format::Ipnd2] {
+                let both = services_of(&["198.51.100.7:9", other], format, GROUP);
+                assert_eq!(both.len(), 1, "{both:?}");
+                assert!(!both[0].starts_with("198."), "{both:?}");
+            }
         }
     }
 }

@@ -52,25 +52,27 @@ pub async fn run(core: Core, discovering: Option<Discovering>) {
         .collect();
     let mut reading = JoinSet::new();
     let mut orders = Vec::new();
+    let known = Rc::new(RefCell::new(Vec::new()));
     let mut look = || {
-        let known = interfaces();
+        let found = interfaces();
         for ear in &ears {
             if ear.open() {
-                reading.spawn_local(read(core.clone(), Rc::clone(ear)));
+                let known = Rc::clone(&known);
+                reading.spawn_local(read(core.clone(), Rc::clone(ear), known));
             }
-            ear.join(&known);
+            ear.join(&found);
         }
-        known
+        *known.borrow_mut() = found;
     };
     // The first beacons are due at once, and the sockets are to be there before.
-    let mut known = look();
+    look();
     let mut looking = tokio::time::interval(LOOK_INTERVAL);
     loop {
         tokio::select! {
-            _ = looking.tick() => known = look(),
+            _ = looking.tick() => look(),
             () = core.next_beacons(&mut orders) => {
                 for (place, announcement) in orders.drain(..) {
-                    discovering.send(&core, &ears, &known, place, announcement);
+                    discovering.send(&core, &ears, &known.borrow(), place, announcement);
                 }
             }
         }
@@ -78,27 +80,27 @@ pub async fn run(core: Core, discovering: Option<Discovering>) {
 }
 
 /// Tells the node what comes to a port.
-async fn read(core: Core, ear: Rc<Ear>) {
+async fn read(core: Core, ear: Rc<Ear>, known: Rc<RefCell<Vec<Interface>>>) {
     // One octet more shows that a datagram is too long.
     let mut buffer = [0; MAX_BEACON_OCTETS + 1];
     loop {
         let window = tokio::time::Instant::now() + Duration::from_secs(1);
         for _ in 0..DATAGRAMS_PER_SECOND {
-            let (octets, from) = match ear.receive(&mut buffer).await {
-                Ok((length, from)) => (buffer.get(..length).unwrap_or_default(), from),
+            let arrived = match ear.receive(&mut buffer).await {
+                Ok(arrived) => arrived,
                 Err(error) => {
                     tracing::debug!("a beacon was not heard: {error}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             };
+            let octets = buffer.get(..arrived.octets).unwrap_or_default();
             let octets = Bytes::copy_from_slice(octets);
-            for &place in ear.places() {
-                let octets = octets.clone();
+            for place in ear.places(arrived.by, &known.borrow()) {
                 core.handle(Event::Beacon {
                     place,
-                    from,
-                    octets,
+                    from: arrived.from,
+                    octets: octets.clone(),
                 });
             }
         }

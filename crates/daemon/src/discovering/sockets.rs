@@ -2,12 +2,18 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::AsRawFd as _;
 use std::rc::Rc;
 
 use dhow_node::config::DiscoverId;
+use nix::cmsg_space;
+use nix::libc::{in_pktinfo, in6_pktinfo};
+use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockRef, Socket, Type};
+use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::interface::Interface;
@@ -20,13 +26,49 @@ const MULTICAST_HOPS: u32 = 1;
 pub(super) struct Ear {
     is_v6: bool,
     port: u16,
-    places: Vec<DiscoverId>,
+    /// Those that hear what comes, and the interfaces by which they do where these are named.
+    places: Vec<(DiscoverId, Vec<String>)>,
     /// Groups, and the interfaces on which they are joined.
     groups: Vec<(IpAddr, Vec<String>)>,
     joined: RefCell<BTreeSet<(IpAddr, u32)>>,
     /// None while it cannot be had.
     socket: RefCell<Option<Rc<UdpSocket>>>,
     is_told: RefCell<bool>,
+}
+
+/// A datagram that came.
+pub(super) struct Arrival {
+    pub(super) octets: usize,
+    pub(super) from: SocketAddr,
+    /// The number of the interface by which it came.
+    pub(super) by: Option<u32>,
+}
+
+/// Reads a datagram.
+fn arrival(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arrival> {
+    let mut room = cmsg_space!(in_pktinfo, in6_pktinfo);
+    let mut slices = [IoSliceMut::new(buffer)];
+    let (fd, flags) = (socket.as_raw_fd(), MsgFlags::empty());
+    let message = recvmsg::<SockaddrStorage>(fd, &mut slices, Some(&mut room), flags)?;
+    let by = message.cmsgs()?.find_map(|said| match said {
+        ControlMessageOwned::Ipv4PacketInfo(it) => u32::try_from(it.ipi_ifindex).ok(),
+        ControlMessageOwned::Ipv6PacketInfo(it) => Some(it.ipi6_ifindex),
+        _ => None,
+    });
+    let from = message.address.as_ref().and_then(|it| {
+        let v4 = it.as_sockaddr_in().map(|it| SocketAddrV4::from(*it).into());
+        let v6 = || {
+            it.as_sockaddr_in6()
+                .map(|it| SocketAddrV6::from(*it).into())
+        };
+        v4.or_else(v6)
+    });
+    let from: SocketAddr = from.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    Ok(Arrival {
+        octets: message.bytes,
+        from,
+        by,
+    })
 }
 
 /// A way of a beacon.
@@ -89,8 +131,9 @@ impl Ear {
                 let Some(ear) = ears.get_mut(at) else {
                     continue;
                 };
-                if !ear.places.contains(&DiscoverId(id)) {
-                    ear.places.push(DiscoverId(id));
+                if !ear.serves(DiscoverId(id)) {
+                    let place = (DiscoverId(id), settings.interfaces.clone());
+                    ear.places.push(place);
                 }
                 if to.ip().is_multicast() {
                     ear.groups.push((to.ip(), settings.interfaces.clone()));
@@ -112,14 +155,28 @@ impl Ear {
         }
     }
 
-    /// The places that hear what comes to it.
-    pub(super) fn places(&self) -> &[DiscoverId] {
-        &self.places
+    /// The places that hear what comes by an interface of this number: a group that another place has joined elsewhere is heard by this socket too.
+    pub(super) fn places(
+        &self,
+        by: Option<u32>,
+        known: &[Interface],
+    ) -> impl Iterator<Item = DiscoverId> {
+        let name = known.iter().find(|it| Some(it.index) == by);
+        let name = name.map(|it| &it.name);
+        let hears = move |named: &[String]| {
+            named.is_empty() || name.is_some_and(|name| named.contains(name))
+        };
+        let places = self.places.iter().filter(move |(_, named)| hears(named));
+        places.map(|(place, _)| *place)
+    }
+
+    fn serves(&self, place: DiscoverId) -> bool {
+        self.places.iter().any(|(it, _)| *it == place)
     }
 
     /// Whether a place's beacons to an address leave from it.
     pub(super) fn sends_to(&self, place: DiscoverId, to: SocketAddr) -> bool {
-        self.is_v6 == to.is_ipv6() && self.places.contains(&place)
+        self.is_v6 == to.is_ipv6() && self.serves(place)
     }
 
     /// Has the port, if it can be had and is not yet; true where it was not before.
@@ -155,10 +212,12 @@ impl Ear {
             false => {
                 socket.set_broadcast(true)?;
                 socket.set_multicast_ttl_v4(MULTICAST_HOPS)?;
+                setsockopt(&socket, Ipv4PacketInfo, &true)?;
             }
             true => {
                 socket.set_only_v6(true)?;
                 socket.set_multicast_hops_v6(MULTICAST_HOPS)?;
+                setsockopt(&socket, Ipv6RecvPacketInfo, &true)?;
             }
         }
         socket.bind(&SocketAddr::new(wildcard, self.port).into())?;
@@ -199,12 +258,13 @@ impl Ear {
     }
 
     /// The next datagram.
-    pub(super) async fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+    pub(super) async fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let socket = self.socket.borrow().clone();
-        match socket {
-            Some(socket) => socket.recv_from(buffer).await,
-            None => Err(io::ErrorKind::NotConnected.into()),
-        }
+        let Some(socket) = socket else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let read = || arrival(&socket, buffer);
+        socket.async_io(Interest::READABLE, read).await
     }
 
     /// Sends a datagram, or drops it: another follows.
@@ -220,5 +280,34 @@ impl Ear {
             socket.set_multicast_if_v4(own)?;
         }
         socket.send_to(datagram, &way.to.into()).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_with_interfaces_hears_what_comes_by_them_alone() {
+        let interface = |name: &str, index| Interface {
+            name: name.into(),
+            index,
+            is_loopback: false,
+            v4: Vec::new(),
+            broadcast: None,
+            v6: Vec::new(),
+        };
+        let known = [interface("eth0", 2), interface("eth1", 3)];
+        let mut ear = Ear::new(false, 4551);
+        ear.places = vec![
+            (DiscoverId(0), vec!["eth0".into()]),
+            (DiscoverId(1), vec!["eth1".into(), "eth2".into()]),
+            (DiscoverId(2), Vec::new()),
+        ];
+        let heard = |by| Vec::from_iter(ear.places(by, &known).map(|DiscoverId(id)| id));
+        assert_eq!(heard(Some(2)), [0, 2]);
+        assert_eq!(heard(Some(3)), [1, 2]);
+        assert_eq!(heard(Some(4)), [2], "an interface that is not known yet");
+        assert_eq!(heard(None), [2]);
     }
 }

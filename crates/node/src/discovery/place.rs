@@ -27,7 +27,9 @@ const REFUSED_FOR: Duration = Duration::from_secs(60);
 /// Such addresses that are remembered, at most; the one whose time is over first goes for another.
 const IMPOSTORS_BOUND: usize = 256;
 
-/// Periods of this node's that a neighbour which dials it by itself is waited for.
+/// The time that a neighbour which may dial this node by itself is waited for, but for two periods at most. It was answered as soon as it was heard, so that one
+/// that dials has done so by then; IBR-DTN and dtn7-rs dial only once they have a bundle.
+const PATIENCE: Duration = Duration::from_millis(500);
 const PATIENCE_PERIODS: u32 = 2;
 
 /// The period of a neighbour that does not say its own, where this node's is not longer: IBR-DTN's, which says 1 s in the announcement of DTN2
@@ -243,7 +245,7 @@ impl Place {
     pub(crate) fn patience(&self, node: &NodeId) -> Duration {
         let is_first = self.own.first().is_none_or(|own| own < node);
         match self.one_dials && !is_first {
-            true => self.period.saturating_mul(PATIENCE_PERIODS),
+            true => PATIENCE.min(self.period.saturating_mul(PATIENCE_PERIODS)),
             false => Duration::ZERO,
         }
     }

@@ -13,8 +13,11 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
 use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 
+use super::fresh::FreshCopies;
+use super::lot::Lot;
+use super::neighbour::Peer;
 use super::summary::{
-    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, NEWS_INTERVAL, Summary,
+    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, Summary, news_interval,
 };
 use super::{AdvertKey, BundleChange, Contact, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
@@ -28,8 +31,12 @@ const PEERS_BOUND: usize = 4_096;
 /// Octets of the IDs of nodes that were given a bundle, at most: a note's, but for its array.
 const GIVEN_OCTETS: usize = NOTE_OCTETS - 2;
 
-/// Bundles that are looked at for one choice, of those that were passed by and of others.
+/// Bundles that may go as far as the neighbour is known which are looked at for one choice, of those that were passed by and of others.
 const LOOK_BOUND: usize = 64;
+
+/// Bundles among which the lot is drawn where others may be giving a neighbour the same, and bundles that are looked at for them.
+const DRAWN: usize = 64;
+const DRAWN_LOOKS: usize = 256;
 
 /// A neighbour that has come is given nothing before it has told its bundles, or so long.
 const ADVERT_WAIT: Duration = Duration::from_secs(1);
@@ -37,6 +44,7 @@ const ADVERT_WAIT: Duration = Duration::from_secs(1);
 /// The router. The number of a bundle begins with the rank of its priority ([`order`]).
 #[derive(Default)]
 pub(crate) struct Flood {
+    lot: Lot,
     next_number: u64,
     bundles: BTreeMap<u64, BundleKey>,
     numbers: BTreeMap<BundleKey, u64>,
@@ -49,6 +57,8 @@ pub(crate) struct Flood {
     untold: BTreeSet<NodeId>,
     /// Neighbours that are there.
     present: BTreeSet<NodeId>,
+    /// Bundles that others may have as well, as their adverts will say.
+    fresh: FreshCopies,
     /// The bundles that came last, in that order: as many as one advert tells of.
     newest: VecDeque<u64>,
     now: Instant,
@@ -56,79 +66,17 @@ pub(crate) struct Flood {
     due: Option<Instant>,
 }
 
-/// A neighbour, present or remembered.
-#[derive(Default)]
-struct Peer {
-    /// Of each priority all bundles before this number have had their turn; of one that is missing none.
-    turns: BTreeMap<Priority, u64>,
-    /// Bundles of them that have another turn, and its time.
-    again: BTreeMap<u64, Instant>,
-    /// Those of them that rest until then, the first to wake first.
-    paused: BTreeSet<(Instant, u64)>,
-    /// Bundles behind that have no turn: the neighbour has them.
-    known: BTreeSet<u64>,
-    /// When it went, while it is away.
-    went: Option<Instant>,
-    /// The neighbour may be about to tell its bundles: it is given nothing before.
-    awaited: Option<Instant>,
-    /// The time at which the neighbour last told so.
-    heard: Option<Instant>,
-    /// When it was last told something, and before which number all bundles were, whatever their priority. None where it has come and is to be told of all.
-    told: Option<(Instant, u64)>,
-    /// Whether the neighbour had the time to tell, and did not: it is waited for no more until it does.
-    is_silent: bool,
-}
-
-impl Peer {
-    /// A bundle has another turn from this time on.
-    fn repeat(&mut self, number: u64, at: Instant, now: Option<Instant>) {
-        self.finish(number);
-        self.again.insert(number, at);
-        if now.is_none_or(|now| at > now) {
-            self.paused.insert((at, number));
-        }
-    }
-
-    /// The neighbour has these bundles.
-    fn learn(&mut self, known: &[u64]) {
-        for &number in known {
-            self.finish(number);
-            self.know(number);
-        }
-    }
-
-    /// The number before which all bundles of a priority have had their turn.
-    fn turn(&self, priority: Priority) -> u64 {
-        let first = || order(priority, 0);
-        self.turns.get(&priority).copied().unwrap_or_else(first)
-    }
-
-    /// Whether a bundle has had its turn.
-    fn is_behind(&self, number: u64) -> bool {
-        number < self.turn(priority_of(number))
-    }
-
-    /// A bundle has its turn.
-    fn pass(&mut self, number: u64) {
-        self.turns.insert(priority_of(number), number + 1);
-    }
-
-    /// The neighbour has a bundle, or is about to.
-    fn know(&mut self, number: u64) {
-        if !self.is_behind(number) {
-            self.known.insert(number);
-        }
-    }
-
-    /// A bundle has no other turn.
-    fn finish(&mut self, number: u64) {
-        if let Some(at) = self.again.remove(&number) {
-            self.paused.remove(&(at, number));
-        }
-    }
-}
-
 impl Flood {
+    /// The router of a node.
+    pub(super) fn new(node: Option<&NodeId>) -> Self {
+        Self {
+            lot: node
+                .map(|node| Lot::default().with(node))
+                .unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
     /// Bundles that are held no more have no turns.
     fn tidy(&mut self, peer: &NodeId) {
         let bundles = &self.bundles;
@@ -167,7 +115,8 @@ impl Flood {
         let since = since.take_while(move |number| place_of(**number) >= from);
         let waits = |number: &&u64| {
             let is_behind = peer.is_behind(**number);
-            !peer.known.contains(*number) && (!is_behind || peer.again.contains_key(*number))
+            let is_fresh = !is_behind && !peer.known.contains(*number);
+            is_fresh || peer.again.contains_key(*number)
         };
         let waiting = since.filter(waits);
         waiting.filter_map(|number| self.bundles.get(number).copied())
@@ -239,8 +188,13 @@ impl Flood {
         let others = others.flat_map(move |priority| self.fresh(peer, priority).rev());
         let others = others.map(|(number, key)| (*number, *key));
         others
-            .chain(again)
             .filter(|(number, _)| !peer.known.contains(number))
+            .chain(again)
+    }
+
+    /// Whether a neighbour that brings a bundle may have brought it to another one too.
+    fn is_shared(&self) -> bool {
+        self.present.len() > 2
     }
 
     /// The first of a neighbour's bundles that have another turn now, with its number.
@@ -271,6 +225,38 @@ impl Flood {
         found
     }
 
+    /// One by lot of the first of a neighbour's bundles of a priority that have not had their turn.
+    fn next_drawn(
+        &mut self,
+        now: Instant,
+        id: &NodeId,
+        priority: Priority,
+        passage: &dyn Fn(BundleKey) -> Passage,
+    ) -> Option<BundleKey> {
+        let peer = self.peers.get(id)?;
+        let lot = peer.lot;
+        let first = self.fresh(peer, priority).take(DRAWN_LOOKS);
+        let open = first
+            .filter(|(number, _)| !peer.known.contains(*number) && !self.fresh.keeps(**number, id));
+        let mut drawn: Vec<(u64, u64, BundleKey)> = open
+            .take(DRAWN)
+            .map(|(&number, &key)| (lot.place(number), number, key))
+            .collect();
+        drawn.sort_unstable();
+        let peer = self.peers.get_mut(id)?;
+        for (_, number, key) in drawn {
+            match passage(key) {
+                Passage::Open => return Some(key),
+                Passage::Later => {
+                    peer.repeat(number, now, Some(now));
+                    peer.know(number);
+                }
+                Passage::Barred => peer.know(number),
+            }
+        }
+        None
+    }
+
     /// The first of a neighbour's bundles of a priority that have not had their turn; so many are looked at.
     fn next_fresh(
         &mut self,
@@ -279,14 +265,17 @@ impl Flood {
         priority: Priority,
         (looks, passage): (&mut usize, &dyn Fn(BundleKey) -> Passage),
     ) -> Option<BundleKey> {
+        let is_shared = self.present.len() > 1;
         while *looks > 0 {
-            *looks -= 1;
             let first = self.fresh(self.peers.get(id)?, priority).next();
             let (number, key) = first.map(|(number, key)| (*number, *key))?;
             let peer = self.peers.get_mut(id)?;
+            // It had its turn before those ahead of it: once, as the advert or the lot that said so did.
             if !peer.known.remove(&number) {
+                *looks -= 1;
                 match passage(key) {
-                    Passage::Open => return Some(key),
+                    Passage::Open if !is_shared => return Some(key),
+                    Passage::Open => return self.next_drawn(now, id, priority, passage),
                     Passage::Later => peer.repeat(number, now, Some(now)),
                     Passage::Barred => {}
                 }
@@ -298,7 +287,11 @@ impl Flood {
 
     /// A neighbour, remembered from now on.
     fn peer(&mut self, peer: &NodeId) -> &mut Peer {
-        self.peers.entry(peer.clone()).or_default()
+        let lot = self.lot;
+        self.peers.entry(peer.clone()).or_insert_with(|| Peer {
+            lot: lot.with(peer),
+            ..Peer::default()
+        })
     }
 }
 
@@ -345,6 +338,9 @@ impl Router for Flood {
                 let number = self.number(key, facts.priority);
                 if let Some(from) = facts.from.filter(|from| self.present.contains(*from)) {
                     self.peer(from).know(number);
+                    if self.is_shared() {
+                        self.fresh.add(number, facts.destination);
+                    }
                 }
             }
             (BundleChange::Noted(priority, note), None) => {
@@ -384,6 +380,7 @@ impl Router for Flood {
         passage: &dyn Fn(BundleKey) -> Passage,
     ) -> Option<BundleKey> {
         self.now = now;
+        self.fresh.look(now);
         let neighbour = self.peers.get_mut(peer)?;
         if let Some(until) = neighbour.awaited {
             if now < until {
@@ -410,7 +407,8 @@ impl Router for Flood {
             peer.paused.pop_first();
         }
         let paused = peer.paused.first().map(|&(at, _)| at);
-        peer.awaited.or(paused)
+        let fresh = self.fresh.wakes().filter(|at| *at > now);
+        peer.awaited.or(paused.into_iter().chain(fresh).min())
     }
 
     fn note(&self, key: BundleKey) -> Option<Bytes> {
@@ -451,7 +449,7 @@ impl Router for Flood {
             if self.news(peer, from).next().is_none() {
                 continue;
             }
-            let at = at + NEWS_INTERVAL;
+            let at = at + news_interval(self.present.len());
             if at <= now {
                 self.untold.insert(id.clone());
             } else {
@@ -551,6 +549,7 @@ impl Router for Flood {
             .saturating_add(tree_octets::<(NodeId, Peer)>(self.peers.len()))
             .saturating_add(tree_octets::<(Instant, NodeId)>(self.gone.len()))
             .saturating_add(tree_octets::<NodeId>(self.present.len()))
+            .saturating_add(self.fresh.memory_octets())
             .saturating_add(self.newest.capacity() * size_of::<u64>())
             .saturating_add(self.peers.iter().map(of_peer).sum())
     }
@@ -567,118 +566,4 @@ pub(super) fn items(octets: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::Facts;
-    use super::*;
-
-    fn advert(flood: &mut Flood, hash: IdentityHash<'_>) -> Vec<u8> {
-        let (_, advert) = flood.poll_advert([7; 16], hash).unwrap();
-        advert
-    }
-
-    fn held(bundles: u32) -> Flood {
-        let mut flood = Flood::default();
-        for key in 0..bundles {
-            flood.handle_bundle(BundleKey(key), BundleChange::Held(Facts::for_test()));
-        }
-        flood
-    }
-
-    fn is_given(flood: &mut Flood, now: Instant, peer: &NodeId) -> Vec<u32> {
-        let mut given = Vec::new();
-        while let Some(key) = flood.next(now, peer, &|_| Passage::Open) {
-            flood.handle_bundle(key, BundleChange::Taken(peer));
-            flood.handle_bundle(key, BundleChange::Given(peer));
-            given.push(key.0);
-        }
-        given
-    }
-
-    #[test]
-    fn a_neighbour_is_given_what_its_advert_does_not_tell_of() {
-        let peer: NodeId = "ipn:2.0".parse().unwrap();
-        let hash: IdentityHash<'_> = &|_, key| Some(u64::from(key.0));
-        let (mut here, mut there) = (held(6), held(4));
-        here.handle_contact(Instant::START, &peer, Contact::Up);
-        there.handle_contact(Instant::START, &peer, Contact::Up);
-        assert_eq!(
-            is_given(&mut here, Instant::START, &peer),
-            [],
-            "it is waited for"
-        );
-        assert_eq!(
-            here.wakes(Instant::START, &peer),
-            Some(Instant::START + ADVERT_WAIT)
-        );
-        let advert = advert(&mut there, hash);
-        assert!(here.handle_advert(Instant::START, &peer, &advert, hash));
-        assert_eq!(is_given(&mut here, Instant::START, &peer), [4, 5]);
-    }
-
-    #[test]
-    fn a_neighbour_that_tells_nothing_is_waited_for_once() {
-        let peer: NodeId = "ipn:2.0".parse().unwrap();
-        let mut flood = held(1);
-        flood.handle_contact(Instant::START, &peer, Contact::Up);
-        assert_eq!(is_given(&mut flood, Instant::START, &peer), []);
-        let later = Instant::START + ADVERT_WAIT;
-        assert_eq!(is_given(&mut flood, later, &peer), [0]);
-        flood.handle_contact(later, &peer, Contact::Down);
-        flood.handle_bundle(BundleKey(1), BundleChange::Held(Facts::for_test()));
-        flood.handle_contact(later, &peer, Contact::Up);
-        assert_eq!(is_given(&mut flood, later, &peer), [1]);
-    }
-
-    #[test]
-    fn an_advert_tells_of_the_newest_of_too_many() {
-        let peer: NodeId = "ipn:2.0".parse().unwrap();
-        let hash: IdentityHash<'_> = &|_, key| Some(u64::from(key.0));
-        let mut flood = held(5_000);
-        flood.handle_contact(Instant::START, &peer, Contact::Up);
-        let advert = advert(&mut flood, hash);
-        let Summary { key, hashes, .. } = summary::read(&advert, Form::Bundles).unwrap();
-        assert_eq!(key, [7; 16]);
-        assert_eq!(hashes, (5_000 - 4_096..5_000).collect());
-    }
-
-    fn told(advert: &[u8]) -> Vec<u64> {
-        let summary = summary::read(advert, Form::Bundles).unwrap();
-        summary.hashes.into_iter().collect()
-    }
-
-    #[test]
-    fn a_neighbour_that_stays_is_told_of_what_waits_for_it_and_no_more() {
-        let peer: NodeId = "ipn:2.0".parse().unwrap();
-        let hash: IdentityHash<'_> = &|_, key| Some(u64::from(key.0));
-        let mut flood = held(2);
-        flood.handle_contact(Instant::START, &peer, Contact::Up);
-        assert_eq!(told(&advert(&mut flood, hash)), [0, 1]);
-        for (key, from) in [(2, None), (3, Some(&peer))] {
-            let facts = Facts {
-                from,
-                ..Facts::for_test()
-            };
-            flood.handle_bundle(BundleKey(key), BundleChange::Held(facts));
-        }
-        let gathered = Instant::START + GATHERED;
-        assert_eq!(flood.poll_timeout(), Some(gathered));
-        flood.handle_timeout(gathered);
-        assert!(!flood.has_adverts(), "it was told a second ago");
-        let later = Instant::START + NEWS_INTERVAL;
-        assert_eq!(flood.poll_timeout(), Some(later));
-        flood.handle_timeout(later);
-        assert_eq!(told(&advert(&mut flood, hash)), [2], "3 is its own");
-        assert_eq!(flood.poll_timeout(), None);
-        // It has come to nothing what was said: all is said again.
-        assert!(flood.tell_anew(&peer));
-        assert_eq!(told(&advert(&mut flood, hash)), [0, 1, 2]);
-        // The neighbour has what it was given.
-        flood.handle_bundle(BundleKey(4), BundleChange::Held(Facts::for_test()));
-        assert_eq!(
-            is_given(&mut flood, later + ADVERT_WAIT, &peer),
-            [0, 1, 2, 4]
-        );
-        flood.handle_timeout(later + NEWS_INTERVAL * 2);
-        assert!(!flood.has_adverts() && flood.poll_timeout().is_none());
-    }
-}
+mod tests;

@@ -8,7 +8,10 @@
 pub(crate) mod acknowledgments;
 mod candidate;
 mod flood;
+mod fresh;
+mod lot;
 mod maxprop;
+mod neighbour;
 #[cfg(any(test, feature = "testing"))]
 pub mod oracle;
 mod prophet;
@@ -205,11 +208,16 @@ pub(crate) trait Router: Send {
     fn memory_octets(&self) -> usize;
 }
 
-/// A router of this kind in a store of so many octets, as it is when nothing has happened; none for static routes.
-fn router(kind: RouterKind, copies: u32, quota_octets: u64) -> Option<Box<dyn Router>> {
+/// A router of this kind of a node, in a store of so many octets, as it is when nothing has happened; none for static routes.
+fn router(
+    kind: RouterKind,
+    node: Option<&NodeId>,
+    copies: u32,
+    quota_octets: u64,
+) -> Option<Box<dyn Router>> {
     match kind {
         RouterKind::Static => None,
-        RouterKind::Flood | RouterKind::Epidemic => Some(Box::new(Flood::default())),
+        RouterKind::Flood | RouterKind::Epidemic => Some(Box::new(Flood::new(node))),
         RouterKind::SprayAndWait => {
             Some(Box::new(Replication::new(SprayAndWait::new(copies.into()))))
         }
@@ -260,7 +268,7 @@ impl Routers {
         let mut routers = Self::default();
         for it in &config.routing {
             if let Ok(pattern) = it.to.parse() {
-                let id = routers.id_of(it.router, it.copies, config.quota_octets);
+                let id = routers.id_of(it.router, it.copies, config);
                 let rule = match it.router {
                     RouterKind::Static => Rule::default(),
                     _ => Rule {
@@ -330,13 +338,14 @@ impl Routers {
         self.externals.get_mut(place)
     }
 
-    fn id_of(&mut self, kind: RouterKind, copies: u32, quota_octets: u64) -> Option<RouterId> {
+    fn id_of(&mut self, kind: RouterKind, copies: u32, config: &Config) -> Option<RouterId> {
         let place = self.routers.iter().position(|(known, _)| *known == kind);
         let place = match place {
             Some(place) => place,
             None => {
-                self.routers
-                    .push((kind, router(kind, copies, quota_octets)?));
+                let node = config.node_ids.first();
+                let made = router(kind, node, copies, config.quota_octets)?;
+                self.routers.push((kind, made));
                 self.routers.len() - 1
             }
         };

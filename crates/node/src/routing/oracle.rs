@@ -79,7 +79,7 @@ fn are_acknowledgments(advert: &[u8]) -> bool {
 
 /// Whether a router takes an advert. It gives the neighbour each bundle once at most, and a flooding one all of them where it does not take it.
 fn is_taken(kind: RouterKind, advert: &[u8]) -> bool {
-    let Some(mut router) = router(kind, COPIES, QUOTA_OCTETS) else {
+    let Some(mut router) = router(kind, None, COPIES, QUOTA_OCTETS) else {
         return false;
     };
     let Ok(peer) = "ipn:2.0".parse::<NodeId>() else {

@@ -17,9 +17,10 @@ use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 
 use super::candidate::Bundle;
 use super::flood::items;
+use super::fresh::FreshCopies;
 use super::scheme::Scheme;
 use super::summary::{
-    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, NEWS_INTERVAL, Summary,
+    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, Summary, news_interval,
 };
 use super::{AdvertKey, BundleChange, Contact, Facts, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
@@ -135,6 +136,8 @@ pub(super) struct Replication<S> {
     /// Neighbours that were told nothing yet.
     untold: BTreeSet<NodeId>,
     silent: BTreeSet<NodeId>,
+    /// Bundles that others may have as well, as their adverts will say.
+    fresh: FreshCopies,
     /// The times that the scheme's table has changed.
     changes: u64,
     /// When neighbours that are there are told again, since bundles have come or the scheme's table has changed.
@@ -152,6 +155,7 @@ impl<S: Scheme> Replication<S> {
             peers: BTreeMap::new(),
             untold: BTreeSet::new(),
             silent: BTreeSet::new(),
+            fresh: FreshCopies::default(),
             changes: 0,
             due: None,
         }
@@ -175,9 +179,10 @@ impl<S: Scheme> Replication<S> {
         let (changes, at) = told.table;
         let table = (changes != self.changes).then_some(at + REFRESH);
         let has_news = peer.news(&self.bundles).next().is_some();
-        let news = has_news.then_some(told.at + NEWS_INTERVAL);
+        let interval = news_interval(self.peers.len());
+        let news = has_news.then_some(told.at + interval);
         let first = table.into_iter().chain(news).min();
-        first.map(|at| at.max(told.at + NEWS_INTERVAL))
+        first.map(|at| at.max(told.at + interval))
     }
 
     /// A bundle is held that was not.
@@ -330,6 +335,11 @@ impl<S: Scheme> Replication<S> {
         }
     }
 
+    /// Whether a neighbour that brings a bundle may have brought it to another one too.
+    fn is_shared(&self) -> bool {
+        self.peers.len() > 2
+    }
+
     /// A neighbour is not to be given a bundle now.
     fn finish(&mut self, number: u64, peer: &NodeId) {
         if let Some(peer) = self.peers.get_mut(peer) {
@@ -366,9 +376,13 @@ impl<S: Scheme> Router for Replication<S> {
     fn handle_bundle(&mut self, key: BundleKey, change: BundleChange<'_>) {
         let number = self.numbers.get(&key).copied();
         match (change, number) {
-            (BundleChange::Held(facts), number) => {
-                let number = number.unwrap_or_else(|| self.hold(key));
+            (BundleChange::Held(facts), known) => {
+                let number = known.unwrap_or_else(|| self.hold(key));
                 self.learn(number, facts);
+                let is_met = |from| self.peers.contains_key(from);
+                if known.is_none() && self.is_shared() && facts.from.is_some_and(is_met) {
+                    self.fresh.add(number, facts.destination);
+                }
                 self.offer(number);
                 if !self.peers.is_empty() {
                     self.be_due(self.now + GATHERED);
@@ -438,6 +452,7 @@ impl<S: Scheme> Router for Replication<S> {
             self.offer_all(peer);
         }
         self.reorder(now, peer);
+        self.fresh.look(now);
         let state = self.peers.get_mut(peer)?;
         while let Some(&(at, number)) = state.resting.first()
             && at <= now
@@ -461,6 +476,7 @@ impl<S: Scheme> Router for Replication<S> {
                 continue;
             };
             match passage(bundle.key) {
+                Passage::Open if self.fresh.keeps(number, peer) => {}
                 Passage::Open => {
                     found = Some(bundle.key);
                     break;
@@ -478,7 +494,8 @@ impl<S: Scheme> Router for Replication<S> {
     fn wakes(&mut self, now: Instant, peer: &NodeId) -> Option<Instant> {
         let peer = self.peers.get(peer)?;
         let resting = peer.resting.first().map(|(at, _)| (*at).max(now));
-        peer.awaited.or(resting)
+        let fresh = self.fresh.wakes().filter(|at| *at > now);
+        peer.awaited.or(resting.into_iter().chain(fresh).min())
     }
 
     fn note(&self, key: BundleKey) -> Option<Bytes> {
@@ -647,6 +664,7 @@ impl<S: Scheme> Router for Replication<S> {
             .saturating_add(tree_octets::<(BundleKey, u64)>(self.numbers.len()))
             .saturating_add(tree_octets::<(NodeId, Peer)>(self.peers.len()))
             .saturating_add(tree_octets::<NodeId>(self.silent.len()))
+            .saturating_add(self.fresh.memory_octets())
             .saturating_add(bundles.sum())
             .saturating_add(self.peers.iter().map(of_peer).sum())
             .saturating_add(self.scheme.memory_octets())
@@ -654,43 +672,4 @@ impl<S: Scheme> Router for Replication<S> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::spray_and_wait::SprayAndWait;
-    use super::*;
-
-    #[test]
-    fn a_neighbour_that_stays_is_told_what_has_come_since() {
-        let peer: NodeId = "ipn:2.0".parse().unwrap();
-        let hash: IdentityHash<'_> = &|_, key| Some(u64::from(key.0));
-        let now = Instant::START;
-        let mut here = Replication::new(SprayAndWait::new(8));
-        here.handle_contact(now, &peer, Contact::Up);
-        let (_, whole) = here.poll_advert([7; 16], hash).unwrap();
-        for (key, from) in [(1, None), (2, Some(&peer))] {
-            let facts = Facts {
-                from,
-                ..Facts::for_test()
-            };
-            here.handle_bundle(BundleKey(key), BundleChange::Held(facts));
-        }
-        here.handle_timeout(now + NEWS_INTERVAL);
-        let (_, news) = here.poll_advert([7; 16], hash).unwrap();
-        let summary = summary::read(&news, Form::WithTable).unwrap();
-        assert_eq!((summary.hashes, summary.table), ([1].into(), None));
-        here.handle_timeout(now + REFRESH);
-        assert!(!here.has_adverts(), "nothing has come since");
-        assert!(here.tell_anew(&peer));
-        let (_, again) = here.poll_advert([7; 16], hash).unwrap();
-        let summary = summary::read(&again, Form::WithTable).unwrap();
-        assert_eq!(summary.hashes, [1, 2].into());
-        assert!(summary.table.is_some());
-        // A neighbour that hears it gives none of them.
-        let mut there = Replication::new(SprayAndWait::new(8));
-        there.handle_bundle(BundleKey(1), BundleChange::Held(Facts::for_test()));
-        there.handle_contact(now, &peer, Contact::Up);
-        assert!(there.handle_advert(now, &peer, &whole, hash));
-        assert!(there.next(now, &peer, &|_| Passage::Open).is_some());
-        assert!(there.handle_advert(now + NEWS_INTERVAL, &peer, &news, hash));
-        assert!(there.next(now, &peer, &|_| Passage::Open).is_none());
-    }
-}
+mod tests;

@@ -12,10 +12,20 @@ use super::AdvertKey;
 pub(super) const ADVERT_BUNDLES: usize = 4_096;
 
 /// News wait so long for others.
-pub(super) const GATHERED: Duration = Duration::from_secs(1);
+pub(super) const GATHERED: Duration = Duration::from_millis(100);
 
-/// The time between two adverts to a neighbour that stays, at least: twice that after which the next one is heard.
-pub(super) const NEWS_INTERVAL: Duration = Duration::from_secs(2);
+/// The time between two adverts to a neighbour that stays, for each neighbour that is there, and its bounds: the least is twice that after which the next one
+/// is heard.
+const NEWS_SHARE: Duration = Duration::from_millis(50);
+const NEWS_INTERVAL_LEAST: Duration = Duration::from_millis(200);
+const NEWS_INTERVAL_MOST: Duration = Duration::from_secs(2);
+
+/// The time between two adverts to a neighbour that stays, at least, where so many are there: all of them together are told twenty times a second at most.
+pub(super) fn news_interval(neighbours: usize) -> Duration {
+    let neighbours = u32::try_from(neighbours).unwrap_or(u32::MAX);
+    let shared = NEWS_SHARE.saturating_mul(neighbours);
+    shared.clamp(NEWS_INTERVAL_LEAST, NEWS_INTERVAL_MOST)
+}
 
 /// Bundles that are compared with a neighbour's advert, at most.
 pub(super) const COMPARED_BOUND: usize = 65_536;
@@ -90,6 +100,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn many_neighbours_are_told_less_often() {
+        let ms = [0, 1, 4, 5, 31, 40, 41, usize::MAX].map(|it| news_interval(it).as_millis());
+        assert_eq!(ms, [200, 200, 200, 250, 1_550, 2_000, 2_000, 2_000]);
+    }
 
     proptest! {
         #[test]

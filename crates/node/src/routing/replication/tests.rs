@@ -1,0 +1,38 @@
+use super::super::spray_and_wait::SprayAndWait;
+use super::*;
+
+#[test]
+fn a_neighbour_that_stays_is_told_what_has_come_since() {
+    let peer: NodeId = "ipn:2.0".parse().unwrap();
+    let hash: IdentityHash<'_> = &|_, key| Some(u64::from(key.0));
+    let now = Instant::START;
+    let mut here = Replication::new(SprayAndWait::new(8));
+    here.handle_contact(now, &peer, Contact::Up);
+    let (_, whole) = here.poll_advert([7; 16], hash).unwrap();
+    for (key, from) in [(1, None), (2, Some(&peer))] {
+        let facts = Facts {
+            from,
+            ..Facts::for_test()
+        };
+        here.handle_bundle(BundleKey(key), BundleChange::Held(facts));
+    }
+    here.handle_timeout(now + news_interval(1));
+    let (_, news) = here.poll_advert([7; 16], hash).unwrap();
+    let summary = summary::read(&news, Form::WithTable).unwrap();
+    assert_eq!((summary.hashes, summary.table), ([1].into(), None));
+    here.handle_timeout(now + REFRESH);
+    assert!(!here.has_adverts(), "nothing has come since");
+    assert!(here.tell_anew(&peer));
+    let (_, again) = here.poll_advert([7; 16], hash).unwrap();
+    let summary = summary::read(&again, Form::WithTable).unwrap();
+    assert_eq!(summary.hashes, [1, 2].into());
+    assert!(summary.table.is_some());
+    // Who hears it gives none of them.
+    let mut there = Replication::new(SprayAndWait::new(8));
+    there.handle_bundle(BundleKey(1), BundleChange::Held(Facts::for_test()));
+    there.handle_contact(now, &peer, Contact::Up);
+    assert!(there.handle_advert(now, &peer, &whole, hash));
+    assert!(there.next(now, &peer, &|_| Passage::Open).is_some());
+    assert!(there.handle_advert(now + news_interval(1), &peer, &news, hash));
+    assert!(there.next(now, &peer, &|_| Passage::Open).is_none());
+}
