@@ -543,6 +543,40 @@ fn a_bundle_that_is_refused_for_good_costs_the_others_of_its_block_nothing() {
     assert_eq!(node.counters().refused, 2);
 }
 
+/// The first segment, 60,000 octets, of a block of one bundle of 64 MB.
+fn begins() -> Bytes {
+    let whole = bundle(1, &payload(1, 64_000_000));
+    block(9, &whole[..120_000], 60_000).swap_remove(0)
+}
+
+#[test]
+fn octets_that_are_announced_take_no_memory() {
+    let mut world = pair(13, LtpPolicy::default(), |_, _| ());
+    world.hostile = false;
+    world.settle();
+    let memory = |world: &World| world.machines[1].node.as_ref().unwrap().memory_octets();
+    let before = memory(&world);
+    world.air.inject(0, 1, begins());
+    world.settle();
+    let node = world.machines[1].node.as_ref().unwrap();
+    assert_eq!(node.counters().refused, 0);
+    let taken = memory(&world) - before;
+    assert!((1..16_000).contains(&taken), "{taken} octets");
+}
+
+#[test]
+fn a_bundle_beyond_the_transfer_mru_is_refused_by_its_header() {
+    let mut world = pair(14, LtpPolicy::default(), |_, config| {
+        config.links[0].policy.transfer_mru = 100_000;
+    });
+    world.hostile = false;
+    world.settle();
+    world.air.inject(0, 1, begins());
+    world.settle();
+    let node = world.machines[1].node.as_ref().unwrap();
+    assert_eq!(node.counters().refused, 1);
+}
+
 /// One of several bundles in a block has no room at the peer, so all of them come back; the others arrive nevertheless, each in a block of its own.
 #[test]
 fn a_bundle_without_room_keeps_no_other_of_its_block_away() {
