@@ -19,9 +19,8 @@ demo:            ## real files cross a link that is mostly down, through a node 
 	@$(PYTHON) -m labs.demo $(ARGS)
 
 test: lint       ## all that must hold: formatting, clippy, the rooms, unit and whole-program tests
-	$(CARGO) test --workspace --exclude dhow-sim --locked $(TESTED)
-	$(CARGO) test --profile mutants --locked -p dhow-sim --features mutants
-	$(CARGO) build --locked -p dhow $(TESTED)
+	$(CARGO) test --workspace --locked $(TESTED)
+	$(CARGO) test --profile mutants --locked -p dhow-sim --features mutants --test '*'
 	@$(PYTHON) -m tests.run $(ARGS)
 
 test-full: test  ## also what takes a machine of its own: the packages on a bare Debian that systemd boots, the book made of docs/, Prometheus, OpenTelemetry (root; some minutes more)
@@ -34,7 +33,7 @@ lint:            ## formatting, clippy (of the planted mistakes too), no_std, th
 	@labs/setup test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked $(TESTED) -- -D warnings
-	$(CARGO) clippy -p dhow-sim --features mutants --test mutants --test traces --locked -- -D warnings
+	$(CARGO) clippy -p dhow-sim --features mutants --test '*' --locked -- -D warnings
 	@$(PYTHON) -m tests.run house
 
 bench:           ## bundles/s and Mbit/s by size, beside a yardstick and raw TCP in the same run (25 minutes; ARGS=--quick: 3)

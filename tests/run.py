@@ -2,7 +2,7 @@
 
     python3 -m tests.run [MODULE…]
 
-Most tests start programs and wait for them, so without names two lanes of modules run side by side, and lines of both come as their tests end.
+Most tests start programs and wait for them, so without names three lanes of modules run side by side, and lines of all come as their tests end.
 The machine may be busy with others, too. So a test that failed runs once more when all the rest has ended.
 If it passes then it is unsteady: its failure stays printed and it is counted. More failures than UNSTEADY_AT_MOST are not tried again.
 """
@@ -14,16 +14,18 @@ import unittest
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-# Two lanes run side by side: what makes links or measures rates goes one after another, beside the rest.
-LINKS = [
-    "udp", "ltp", "ltp_files", "ltp_hops", "contacts", "durable", "kill", "hostile", "memory", "full_disk", "limits", "discovery", "folders", "ferry",
-    "stream", "tunnel", "channel", "traffic", "lab", "load", "lab_page",
+# Three lanes run side by side: what measures rates goes one after another, beside what mostly waits for nodes, and the rest.
+RATES = [
+    "lab", "load", "traffic", "channel", "lab_page", "memory", "full_disk", "limits", "stream", "tunnel",
+]
+NODES = [
+    "udp", "ltp", "ltp_files", "ltp_hops", "contacts", "durable", "kill", "hostile", "discovery", "folders", "ferry", "two_nodes", "reload", "shares",
+    "store_file", "stores", "wire", "older", "stcp", "bibe", "external", "recording", "python", "python_examples", "clients", "measurement", "node_page", "top",
 ]
 REST = [
-    "house", "readme", "python_libraries", "book", "instructions", "two_nodes", "python", "python_examples", "recording", "reload", "shares", "store_file",
-    "stores", "wire", "older", "stcp", "bibe", "external", "clients", "measurement", "simulation", "pages", "node_page", "top", "figures",
+    "house", "readme", "instructions", "python_libraries", "book", "simulation", "pages", "figures",
 ]
-MODULES = LINKS + REST
+MODULES = RATES + NODES + REST
 
 # Modules that a machine of its own takes, and that run where they are named (make test-full).
 APART = ["package", "book_made", "monitoring", "telemetry"]
@@ -103,7 +105,7 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"unknown module {unknown[0]}; known are {', '.join(MODULES + APART)}", file=sys.stderr)
         return 2
-    lanes = [arguments] if arguments else [LINKS, REST]
+    lanes = [arguments] if arguments else [RATES, NODES, REST]
     with ProcessPoolExecutor(len(lanes)) as processes:
         tallies = list(processes.map(run, lanes))
     failed = [name for tally in tallies for name in tally.failed]

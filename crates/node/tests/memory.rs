@@ -12,6 +12,7 @@
     dead_code,
     reason = "each test program uses what it needs of the world"
 )]
+#[path = "all/world/mod.rs"]
 mod world;
 
 use std::alloc::{GlobalAlloc, Layout, System};

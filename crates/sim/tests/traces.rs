@@ -21,7 +21,7 @@ use dhow_sim::Run;
 use family::{family, on_all_cores};
 
 /// Seeds of each member.
-const SEEDS: u64 = 50;
+const SEEDS: u64 = 30;
 
 /// Events between looks at whether a run is over.
 const STEP: u64 = 1_000_000;

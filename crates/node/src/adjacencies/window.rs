@@ -296,6 +296,7 @@ mod tests {
         /// A saturating stream of bundles for a while; octets that were answered.
         fn stream(&mut self, bundle: u64, during: Duration) -> u64 {
             let (end, mut answered) = (self.now + during, 0);
+            let mut under_way = self.octets();
             while self.now < end {
                 while let Some(&(at, since, octets)) =
                     self.under_way.front().filter(|it| it.0 <= self.now)
@@ -303,8 +304,8 @@ mod tests {
                     self.under_way.pop_front();
                     self.window.answered(at.max(self.now), since, octets);
                     answered += octets;
+                    under_way -= octets;
                 }
-                let mut under_way = self.octets();
                 while under_way < MOST_OCTETS && self.window.has_room(self.now, under_way) {
                     under_way += bundle;
                     let nanos = bundle * 1_000_000 / self.octets_per_ms;

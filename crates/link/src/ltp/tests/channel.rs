@@ -97,7 +97,7 @@ fn run_as(seed: u64, red: Red, change: impl Fn(&mut Config)) -> World {
 /// Every red block arrives once and whole, and its sender knows, over any channel that is not closed for ever.
 #[test]
 fn red_blocks_arrive_once_and_whole_and_their_senders_know() {
-    for seed in 0..600 {
+    for seed in 0..300 {
         let world = run(seed, Red::All);
         for from in [0, 1] {
             let (sent, whole) = world.both(from);
@@ -112,7 +112,7 @@ fn red_blocks_arrive_once_and_whole_and_their_senders_know() {
 /// RFC 5327 2.2: so they do where each session has a cookie, or two that crossed, whatever is lost, late or overtaken.
 #[test]
 fn red_blocks_arrive_where_sessions_have_cookies() {
-    for seed in 0..300 {
+    for seed in 0..150 {
         let world = run_with_cookies(seed, Red::All, 1 + seed % 16);
         for from in [0, 1] {
             let (sent, whole) = world.both(from);
@@ -126,7 +126,7 @@ fn red_blocks_arrive_where_sessions_have_cookies() {
 #[test]
 fn transfers_that_share_blocks_arrive_once_and_whole_and_their_senders_know() {
     let mut shared = 0;
-    for seed in 0..300 {
+    for seed in 0..150 {
         let world = run_as(seed, Red::All, |config| config.aggregate = 30_000);
         for from in [0, 1] {
             let (sent, whole) = world.both(from);
@@ -142,13 +142,13 @@ fn transfers_that_share_blocks_arrive_once_and_whole_and_their_senders_know() {
             shared += sent.len() - whole.len();
         }
     }
-    assert!(shared > 200, "{shared} of them shared a block");
+    assert!(shared >= 75, "{shared} of them shared a block");
 }
 
 /// Green blocks arrive once where they do, and nobody is told more than that they were sent.
 #[test]
 fn green_blocks_arrive_once_or_are_abandoned() {
-    for seed in 0..200 {
+    for seed in 0..100 {
         let world = run(seed, Red::None);
         for from in [0, 1] {
             let (sent, whole) = world.both(from);
@@ -169,7 +169,7 @@ fn green_blocks_arrive_once_or_are_abandoned() {
 /// The red part of a mixed block arrives in any case; the block is sent when the peer has that.
 #[test]
 fn blocks_of_both_colours_end() {
-    for seed in 0..200 {
+    for seed in 0..100 {
         let world = run(seed, Red::Octets(1_000));
         for from in [0, 1] {
             let (sent, whole) = world.both(from);
@@ -185,7 +185,7 @@ fn blocks_of_both_colours_end() {
 #[test]
 fn cancelled_sessions_end_for_both() {
     let mut cancelled = 0;
-    for seed in 0..300 {
+    for seed in 0..150 {
         let mut dice = Dice(seed);
         let config = config(&mut dice, Red::All);
         let conditions = conditions(&mut dice, &config);
@@ -228,7 +228,7 @@ fn cancelled_sessions_end_for_both() {
 #[test]
 fn a_crash_of_the_receiver_is_no_delivery() {
     let (mut transmitted, mut failed) = (0, 0);
-    for seed in 0..400 {
+    for seed in 0..200 {
         let mut dice = Dice(seed);
         let config = config(&mut dice, Red::All);
         let conditions = Conditions {
