@@ -32,6 +32,15 @@ SERVICE = 1 << 14
 
 INTERRUPTED = 130
 
+# The type of the segment in which a receiver cancels a session (RFC 5326 3.1).
+CANCELLED_BY_RECEIVER = 14
+
+
+def first_segment(engine: int, session: int, octet: int) -> bytes:
+    """A red segment of one octet, of a block of which more is to come."""
+    numbers = b"".join(map(sdnv, (engine, session)))
+    return b"\x00" + numbers + b"\x00" + sdnv(SERVICE) + sdnv(0) + sdnv(1) + bytes([octet % 256])
+
 
 class LtpFiles(unittest.TestCase):
     """A receiver, which tells where it listens, and senders."""
@@ -303,6 +312,56 @@ class LtpFiles(unittest.TestCase):
         self.end(sender)
         received = self.end(receiver)
         self.assert_came([it for it in received if it["session"] and it["octets"] == 3_000_000], file)
+
+    def strange(self, segments: list[bytes], host: str = "127.0.0.9") -> socket.socket:
+        """A host that has sent segments to the receiver, one datagram each."""
+        stranger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(stranger.close)
+        stranger.bind((host, 0))
+        stranger.settimeout(PATIENCE_S)
+        for at, segment in enumerate(segments):
+            stranger.sendto(segment, ("127.0.0.1", self.port))
+            if at % 32 == 31:
+                time.sleep(0.01)
+        return stranger
+
+    def test_one_host_with_all_engines_shuts_out_no_other(self) -> None:
+        file = self.file(70_000)
+        for options in ((), ("--engine", "2")):
+            with self.subTest(options=options):
+                receiver = self.receive("--count", "1", "--timeout", "30s", *options)
+                stranger = self.strange([first_segment(100 + at, 5, at) for at in range(64)])
+                self.end(self.send(str(file)))
+                # Of all engines, one made room, and was told so.
+                self.assertEqual((stranger.recv(2_000)[0] & 0xf), CANCELLED_BY_RECEIVER)
+                received = self.end(receiver)
+                self.assert_came([it for it in received if it["state"] == "received"], file)
+
+    def test_one_host_with_all_files_shuts_out_no_other(self) -> None:
+        file = self.file(70_000)
+        for options in ((), ("--engine", "2", "--sessions", "512")):
+            with self.subTest(options=options):
+                receiver = self.receive("--count", "1", "--timeout", "30s", *options)
+                self.strange([first_segment(100 + at // 250, 5 + at % 250, at) for at in range(512)])
+                self.end(self.send(str(file)))
+                received = self.end(receiver)
+                self.assert_came([it for it in received if it["state"] == "received"], file)
+
+    def test_segments_for_another_service_are_answered_and_take_no_place(self) -> None:
+        receiver = self.receive("--count", "1")
+        segments = [block(100 + at, 5, b"x") for at in range(64)]
+        stranger = self.strange(segments)
+        answers = [stranger.recv(2_000) for _ in segments]
+        # Each is cancelled: no such client service (RFC 5326 6, 3.2.4).
+        self.assertEqual({it[0] & 0xf for it in answers}, {CANCELLED_BY_RECEIVER})
+        self.assertEqual({it[-1] for it in answers}, {1})
+        file = self.file(70_000)
+        self.end(self.send(str(file)))
+        # Whoever has a place keeps its answer until that is acknowledged; of these none has.
+        stranger.settimeout(0.3)
+        with self.assertRaises(TimeoutError):
+            stranger.recv(2_000)
+        self.assert_came(self.end(receiver), file)
 
     def test_a_plain_block_of_another_program_is_a_file(self) -> None:
         octets = b"a block of one segment"

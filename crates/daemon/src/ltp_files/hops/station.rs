@@ -16,6 +16,7 @@ use super::super::finishing::{Done, Finisher};
 use super::super::leaving::LeavingFiles;
 use super::super::peer::{Incoming, PeerId};
 use super::super::socket::{NO_WAY_WAIT, Socket};
+use super::super::unheard::Unheard;
 use super::super::{LAST_WORDS, LOOK};
 use super::block::{Block, Outward};
 use super::neighbour::{Attempt, Neighbour};
@@ -26,9 +27,6 @@ use crate::config::file::ClockSetting;
 use crate::datagrams::path::Path as WayThere;
 use crate::datagrams::seal::SegmentKey;
 use crate::open_files;
-
-/// Neighbours that no route names and that are known at a time. The one without a block that was silent for longest makes room.
-const MAX_NEIGHBOURS: usize = 64;
 
 /// System calls in which datagrams are read before anything else happens.
 const CALLS_PER_TURN: usize = 8;
@@ -85,6 +83,8 @@ pub(super) struct Station<'a> {
     looked: Instant,
     /// When something was last said that strangers can bring about.
     noted: Option<Instant>,
+    /// Datagrams of strangers that were not authentic.
+    unheard: Unheard,
     pub(super) ending: Option<(End, Instant)>,
     pub(super) watch: &'a mut dyn Watch,
 }
@@ -134,6 +134,7 @@ pub fn run(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
         last: now,
         looked: now,
         noted: None,
+        unheard: Unheard::default(),
         ending: None,
         watch,
     };
@@ -205,6 +206,9 @@ impl Station<'_> {
         if now.monotonic.since(self.looked) >= LOOK {
             self.looked = now.monotonic;
             self.age(now);
+            for what in self.unheard.tell(now.monotonic) {
+                self.watch.hear(Told::Note(what));
+            }
         }
         if let Some((end, at)) = self.ending {
             let is_idle = self.neighbours.values().all(Neighbour::is_idle);
@@ -339,6 +343,9 @@ impl Station<'_> {
                 let is_authentic = |it| key.is_none_or(|key| key.accepts_all(it));
                 let is_known = self.neighbours.contains_key(&id);
                 let may_come = is_known || datagrams.iter().any(is_authentic);
+                if !may_come {
+                    self.unheard.count(id, datagrams.len());
+                }
                 let hop = Hop {
                     engine,
                     address: from,
@@ -369,17 +376,8 @@ impl Station<'_> {
         let fixed = hops
             .find(|it| it.engine == hop.engine && it.address.ip() == id.host)
             .copied();
-        let strangers = || self.neighbours.iter().filter(|(_, it)| !it.is_fixed);
-        if fixed.is_none() && strangers().count() >= MAX_NEIGHBOURS {
-            let idle = strangers().filter(|(_, it)| it.is_idle());
-            let oldest = idle.min_by_key(|(_, it)| it.heard).map(|(id, _)| *id);
-            let Some(oldest) = oldest else {
-                self.note_once_a_while(now, || {
-                    format!("engine {} at {} is not heard: {MAX_NEIGHBOURS} others that no route names are", hop.engine, id.host)
-                });
-                return None;
-            };
-            self.neighbours.remove(&oldest);
+        if fixed.is_none() && !self.make_room_for_stranger(id, now) {
+            return None;
         }
         let config = Config {
             remote_engine: hop.engine,
