@@ -376,6 +376,13 @@ class LtpFiles(unittest.TestCase):
         self.assertEqual((received["engine"], received["session"]), (7, 5))
         self.assertEqual(Path(received["file"]).read_bytes(), octets)
 
+    def test_a_red_part_that_is_longer_than_the_file_is_all_of_it(self) -> None:
+        file = self.file(70_000)
+        receiver = self.receive("--count", "1")
+        [sent] = self.end(self.send("--red", "1GB", str(file)))
+        self.assertEqual(sent["state"], "acknowledged")
+        self.assert_came(self.end(receiver), file)
+
     def test_another_client_service_is_refused(self) -> None:
         receiver = self.receive("--timeout", "3s", "--service", "20000")
         [sent] = self.end(self.send(str(self.file(1_000))), code=1)
@@ -403,6 +410,25 @@ class LtpFiles(unittest.TestCase):
         receiver.process.send_signal(signal.SIGINT)
         received = self.end(receiver, code=INTERRUPTED)
         self.assert_came([it for it in received if it["state"] == "received"], other)
+
+    def test_a_file_that_is_changed_in_place_fails_and_arrives_in_neither_state(self) -> None:
+        changing, other = self.file(4_000_000), self.file(70_000)
+        for far in ((), ("--to", "2")):
+            with self.subTest(far=far):
+                receiver = self.receive(*(("--engine", "2") if far else ()))
+                sender = self.send(*far, f"{changing}\n{other}", rate=SLOW_RATE)
+                time.sleep(0.7)
+                with changing.open("r+b") as file:
+                    file.seek(3_000_000)
+                    file.write(b"other octets")
+                sent = {it["file"]: it for it in self.end(sender, code=1)}
+                self.assertEqual(sent[str(changing)]["state"], "failed")
+                self.assertIn("changed while it was sent", sent[str(changing)]["reason"])
+                self.assertEqual(sent[str(other)]["state"], "acknowledged")
+                receiver.process.send_signal(signal.SIGINT)
+                received = self.end(receiver, code=INTERRUPTED)
+                came = [it["file"] for it in received if it["state"] == "received"]
+                self.assertEqual([Path(it).read_bytes() for it in came], [other.read_bytes()])
 
     def test_tshark_finds_no_fault_in_what_is_sent(self) -> None:
         if reason := judge_missing():

@@ -267,7 +267,7 @@ impl Sending<'_> {
                     continue;
                 }
             };
-            let extent = self.leaving.add(number, file, octets);
+            let extent = self.leaving.add_as_it_is(number, file, octets);
             let transfer = TransferId(number);
             let length = octets;
             self.engine
@@ -393,7 +393,14 @@ impl Sending<'_> {
         while let Some(event) = self.engine.poll_event() {
             match event {
                 DatagramEvent::Sent { transfer } if self.settings.red != Red::All => {
-                    self.end(transfer.0, Fate::Sent);
+                    // Of a file whose end is red the receiver has reported all.
+                    let open = self.open.get(&transfer.0);
+                    let is_red = |it: &Open| self.settings.red.of(it.octets) == it.octets;
+                    let fate = match open.is_some_and(is_red) {
+                        true => Fate::Acknowledged,
+                        false => Fate::Sent,
+                    };
+                    self.end(transfer.0, fate);
                 }
                 DatagramEvent::Transmitted { transfer } => {
                     self.end(transfer.0, Fate::Acknowledged);

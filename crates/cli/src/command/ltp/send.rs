@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use dhow_daemon::ltp_files::sender::{self, About, Fate, MAX_FILES_SENT, Settings, Told, Watch};
+use dhow_daemon::ltp_files::sender::{
+    self, About, Fate, MAX_FILES_SENT, Settings, Told, Watch, Why,
+};
 use dhow_link::ltp::Red;
 use serde_json::json;
 
@@ -169,6 +171,7 @@ impl Send {
         for path in &self.files {
             let (_, octets) = sender::open(path).map_err(|why| {
                 Failure::refused(format!("cannot send {}: {why}", path.display()))
+                    .with_hint(why.hint())
             })?;
             total = total.saturating_add(octets);
         }
@@ -236,13 +239,16 @@ impl Sending<'_> {
         let (state, why) = match fate {
             Fate::Acknowledged => ("acknowledged", None),
             Fate::Sent => ("sent", None),
-            Fate::Failed(why) => ("failed", Some(why.to_string())),
+            Fate::Failed(why) => ("failed", Some(why)),
         };
+        let hint = why.and_then(|why| self.hint(why));
+        let why = why.map(ToString::to_string);
         if self.form == Form::Json {
             return output::json(&json!({
                 "file": path,
                 "state": state,
                 "reason": why,
+                "hint": hint,
                 "octets": about.octets,
                 "seconds": about.time.as_secs_f64(),
                 "engine": self.command.engine,
@@ -254,6 +260,9 @@ impl Sending<'_> {
         match why {
             Some(why) => {
                 output::talk(&format!("{path}: {why}"));
+                if let Some(hint) = hint {
+                    output::hint(hint);
+                }
                 Ok(())
             }
             None => output::line(&format!(
@@ -263,6 +272,24 @@ impl Sending<'_> {
                 quantity::bit_rate(about.octets, about.time),
                 about.session.unwrap_or(0)
             )),
+        }
+    }
+
+    /// A remedy for a failure, where there is one.
+    fn hint(&self, why: &Why) -> Option<&'static str> {
+        match why {
+            Why::Unreadable(why) => Some(why.hint()),
+            Why::Unanswered if self.command.way.has_key() => Some(
+                "the receiver drops what its own --key does not fit, and says so; it must run there, and take --rate",
+            ),
+            Why::Unanswered => Some(
+                "a receiver must run there, and take --rate; one with a --key hears only those that have it",
+            ),
+            Why::NoRoom => Some("the receiver says why: its disk, --largest, --sessions"),
+            Why::NoService => Some("--service must be the same at both ends"),
+            Why::Unwanted => Some("the receiver was ended, or says why"),
+            Why::Lost => Some("send it again"),
+            Why::Ended => None,
         }
     }
 }

@@ -62,6 +62,11 @@ impl WayOptions {
         self.light_time
     }
 
+    /// Whether segments are authenticated.
+    pub const fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// The key, where there is one.
     pub fn key(&self) -> Result<Option<Arc<SegmentKey>>, Failure> {
         let key = self.key.as_deref().map(load).transpose()?;

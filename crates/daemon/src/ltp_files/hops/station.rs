@@ -195,7 +195,7 @@ impl Station<'_> {
             Attempt::More => *wait = (*wait).min(neighbour.next.since(now.monotonic)),
             Attempt::NoRoom => for_room = true,
             Attempt::NoWay => *wait = (*wait).min(NO_WAY_WAIT),
-            Attempt::Unreadable(number) => self.unreadable(number),
+            Attempt::Unreadable(failed) => self.unreadable(failed.number, &failed.why),
         }
         self.take_events(id, now);
         for_room
