@@ -1,6 +1,7 @@
 """Files over LTP without nodes: dhow ltp send and dhow ltp recv, with loss between them, ends that die, and strangers."""
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -208,6 +209,7 @@ class LtpFiles(unittest.TestCase):
         receiver = self.receive("--timeout", "2s", "--key", ends("there", "here"))
         sender = self.send("--key", ends("other", "there"), str(file))
         self.assertEqual(self.end(receiver, code=1), [])
+        self.assertIn("of engine 1 at 127.0.0.1 failed authentication", self.log())
         sender.process.send_signal(signal.SIGINT)
         self.end(sender, code=INTERRUPTED)
         self.assertEqual(self.end(self.send("--mtu", "300", "--key", ends("here", "there"), str(file)), code=2), [])
@@ -225,13 +227,24 @@ class LtpFiles(unittest.TestCase):
         self.assert_came(self.end(receiver), file)
         for options in (("--key", keys[1]), ()):
             with self.subTest(options=options):
+                (self.directory / "log").unlink()
                 receiver = self.receive("--timeout", "2s", "--key", keys[0])
                 sender = self.send(*options, str(file))
                 self.assertEqual(self.end(receiver, code=1), [])
+                self.assertEqual(self.log().count("failed authentication"), 1)
                 sender.process.send_signal(signal.SIGINT)
                 [sent] = self.end(sender, code=INTERRUPTED)
                 self.assertEqual(sent["state"], "failed")
         self.assertEqual(len(self.kept()), 1)
+
+    def test_a_key_that_is_no_regular_file_is_refused_at_once(self) -> None:
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        self.port = 9
+        for path in (pipe, Path("/dev/zero"), self.directory):
+            self.assertEqual(self.end(self.send("--key", str(path), str(self.file(5))), code=2), [])
+        self.assertEqual(self.log().count("is not a regular file"), 3)
+        self.assertEqual(self.log().count("hint: "), 3)
 
     def test_files_cross_with_cookies_that_either_end_begins(self) -> None:
         file = self.file(1_000_000)

@@ -1,7 +1,7 @@
 //! `dhow ltp send`: files as blocks.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -241,7 +241,7 @@ impl Sending<'_> {
             Fate::Sent => ("sent", None),
             Fate::Failed(why) => ("failed", Some(why)),
         };
-        let hint = why.and_then(|why| self.hint(why));
+        let hint = why.and_then(|why| hint(why, self.command.way.key_file()));
         let why = why.map(ToString::to_string);
         if self.form == Form::Json {
             return output::json(&json!({
@@ -274,23 +274,23 @@ impl Sending<'_> {
             )),
         }
     }
+}
 
-    /// A remedy for a failure, where there is one.
-    fn hint(&self, why: &Why) -> Option<&'static str> {
-        match why {
-            Why::Unreadable(why) => Some(why.hint()),
-            Why::Unanswered if self.command.way.has_key() => Some(
-                "the receiver drops what its own --key does not fit, and says so; it must run there, and take --rate",
-            ),
-            Why::Unanswered => Some(
-                "a receiver must run there, and take --rate; one with a --key hears only those that have it",
-            ),
-            Why::NoRoom => Some("the receiver says why: its disk, --largest, --sessions"),
-            Why::NoService => Some("--service must be the same at both ends"),
-            Why::Unwanted => Some("the receiver was ended, or says why"),
-            Why::Lost => Some("send it again"),
-            Why::Ended => None,
-        }
+/// A remedy for a failure, where there is one.
+fn hint(why: &Why, key: Option<&Path>) -> Option<&'static str> {
+    match why {
+        Why::Unreadable(why) => Some(why.hint()),
+        Why::Unanswered if key.is_some() => Some(
+            "the receiver drops segments that its own --key does not fit, and says so; it must run there, and take --rate",
+        ),
+        Why::Unanswered => Some(
+            "a receiver must run there, and take --rate; one with a --key hears only those that have it",
+        ),
+        Why::NoRoom => Some("the receiver says why: its disk, --largest, other files"),
+        Why::NoService => Some("--service must be the same at both ends"),
+        Why::Unwanted => Some("the receiver was ended, or says why"),
+        Why::Lost => Some("send it again"),
+        Why::Ended => None,
     }
 }
 
@@ -318,6 +318,14 @@ mod tests {
         for text in ["x@host", "host:x", ":5", "3@", "host:70000"] {
             assert!(parse_receiver(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_sender_without_answer_is_told_of_the_key() {
+        let told = |key| hint(&Why::Unanswered, key).unwrap();
+        assert!(told(Some(Path::new("key"))).contains("its own --key does not fit"));
+        assert!(told(None).contains("a receiver must run there"));
+        assert_eq!(hint(&Why::Ended, None), None);
     }
 
     #[test]

@@ -62,9 +62,9 @@ impl WayOptions {
         self.light_time
     }
 
-    /// Whether segments are authenticated.
-    pub const fn has_key(&self) -> bool {
-        self.key.is_some()
+    /// The file of the key, where segments are authenticated.
+    pub fn key_file(&self) -> Option<&Path> {
+        self.key.as_deref()
     }
 
     /// The key, where there is one.
