@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -410,6 +411,81 @@ class LtpFiles(unittest.TestCase):
             self.assertEqual(self.end(self.send(str(path)), code=1), [])
             self.assertIn(what, self.log())
         self.assertEqual(self.end(self.send("--key", str(self.file(3)), str(self.file(5))), code=2), [])
+
+    def test_each_error_has_a_hint(self) -> None:
+        file, taken = self.file(1_000), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(taken.close)
+        taken.bind(("127.0.0.1", 0))
+        port, to = taken.getsockname()[1], "2@127.0.0.1:9"
+        plain = self.file(5)
+        for arguments, code, what, hint in (
+            (("send", "nowhere", to), 1, "cannot send nowhere: No such file", "look at its name"),
+            (("send", str(self.directory), to), 1, "not a regular file", "tar cf"),
+            (("send", to, str(file)), 1, f"cannot find host '{file}'", "there is a file of this name"),
+            (("send", to, str(file), "localhost:9"), 1, f"cannot send {to}", "the receiver is the last word"),
+            (("send", str(file)), 2, "there is one word", "<FILE>... <ENGINE@HOST:PORT>"),
+            (("send", str(file), "2@127.0.0.1:0"), 2, "nobody listens at port 0", "the last word"),
+            (("send", str(file), "x@127.0.0.1"), 2, "'x@127.0.0.1' is no receiver", "the last word"),
+            (("send", str(file), "2@host.invalid"), 1, "cannot find host", "look at its name"),
+            (("send", str(file), to, "--bind", f"127.0.0.1:{port}"), 1, "cannot send from", "--bind names another"),
+            (("recv", "--listen", f"127.0.0.1:{port}", "--out", str(self.inbox)), 1, "in use", "--listen names another"),
+            (("recv", "--listen", "192.0.2.77:1", "--out", str(self.inbox)), 1, "cannot receive at", "does not have this address"),
+            (("recv", "--listen", "127.0.0.1:0", "--out", str(plain)), 1, "cannot use directory", "--out names a directory"),
+            (("recv", "--listen", "127.0.0.1:0", "--out", "/proc"), 1, "cannot write into directory /proc", "--out names a directory"),
+        ):
+            with self.subTest(arguments=arguments):
+                (self.directory / "log").unlink(missing_ok=True)
+                self.assertEqual(self.end(self.start("ltp", *arguments), code=code), [])
+                self.assertIn(what, self.log())
+                self.assertRegex(self.log(), "hint: .*" + re.escape(hint))
+
+    def test_options_may_stand_anywhere(self) -> None:
+        first, second = self.file(1_000), self.file(1_001)
+        for words in (
+            [str(first), "--red", "all", str(second), "--rate", RATE, "RECEIVER"],
+            ["--red", "all", str(first), str(second), "RECEIVER", "--rate", RATE],
+            [str(first), str(second), "--rate", RATE, "RECEIVER"],
+        ):
+            receiver = self.receive("--count", "2")
+            words = [f"2@127.0.0.1:{self.port}" if it == "RECEIVER" else it for it in words]
+            self.end(self.start("ltp", "send", *words))
+            self.assert_came(self.end(receiver), first, second)
+
+    def in_namespace(self, script: str) -> str:
+        """What a script of the shell wrote, both outputs together, in a network namespace of its own."""
+        if not shutil.which("unshare") or os.geteuid() != 0:
+            self.skipTest("no namespaces")
+        done = subprocess.run(
+            ["unshare", "--net", "sh", "-c", script], cwd=self.directory, text=True, check=False, timeout=2 * PATIENCE_S,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "DHOW": self.binary})
+        return done.stdout
+
+    def test_a_sender_without_a_way_says_so_once_and_goes_on_when_there_is_one(self) -> None:
+        file = self.file(70_000)
+        said = self.in_namespace(f"""
+            "$DHOW" ltp recv --listen 127.0.0.1:1113 --light-time 1ms --count 1 --timeout 30s --out in &
+            "$DHOW" ltp send {file} 2@127.0.0.1 --light-time 1ms --rate {RATE} & sender=$!
+            sleep 1.5; ip link set lo up; wait $sender; echo "exit $?"; wait""")
+        self.assertEqual(said.count("no way leads to 127.0.0.1:1113 now"), 1, said)
+        self.assertIn("acknowledged", said)
+        self.assertIn("exit 0", said)
+
+    def test_a_sender_whose_datagrams_the_system_refuses_says_why(self) -> None:
+        file = self.file(1_000)
+        said = self.in_namespace(f"""
+            ip link set lo up; ip route add default dev lo
+            timeout -s INT 2 "$DHOW" ltp send {file} 2@255.255.255.255 --light-time 1ms; echo "exit $?" """)
+        self.assertEqual(said.count("the system does not send to 255.255.255.255:1113 (Permission denied"), 1, said)
+
+    def test_a_way_that_takes_less_than_before_gets_shorter_datagrams(self) -> None:
+        file = self.file(1_000_000)
+        said = self.in_namespace(f"""
+            ip link set lo up
+            "$DHOW" ltp recv --listen 127.0.0.1:1113 --light-time 1ms --count 1 --timeout 30s --out in &
+            "$DHOW" ltp send {file} 2@127.0.0.1 --light-time 1ms --rate 4Mbit & sender=$!
+            sleep 0.7; ip link set lo mtu 700; wait $sender; echo "exit $?"; wait""")
+        self.assertEqual(said.count("shorter ones leave from now on"), 1, said)
+        self.assertIn("exit 0", said)
 
     def test_a_file_that_shrinks_fails_alone(self) -> None:
         shrinking, other = self.file(4_000_000), self.file(70_000)

@@ -15,6 +15,7 @@ pub mod hops;
 mod leaving;
 mod peer;
 pub mod receiver;
+mod refusals;
 pub mod sender;
 mod share;
 mod socket;

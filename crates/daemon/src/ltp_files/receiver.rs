@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ mod meeting;
 use super::arriving::{ArrivingFile, UnnamedFile};
 use super::finishing::{Done, Finisher, Job};
 use super::peer::{Arrival, Incoming, Peer, PeerId};
+use super::refusals::Refusals;
 use super::socket::{NO_WAY_WAIT, Sent, Socket};
 use super::unheard::Unheard;
 use super::{LAST_WORDS, LOOK, Way};
@@ -138,6 +139,14 @@ pub enum End {
     Stopped,
 }
 
+/// Whether files can be written into a directory: nothing of the attempt stays there.
+///
+/// # Errors
+/// They cannot.
+pub fn probe(directory: &Path) -> io::Result<()> {
+    UnnamedFile::create(directory, "probe").map(drop)
+}
+
 /// Receive until all files came, nothing comes any more, or it is to end.
 ///
 /// # Errors
@@ -166,6 +175,7 @@ pub fn receive(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
         gathered: Vec::new(),
         ending: None,
         unheard: Unheard::default(),
+        refusals: Refusals::default(),
         noted: None,
         watch,
     };
@@ -195,6 +205,8 @@ struct Reception<'a> {
     ending: Option<(End, Instant)>,
     /// Datagrams of strangers that were not authentic.
     unheard: Unheard,
+    /// Refusals of the system to send.
+    refusals: Refusals,
     /// When something was last said that strangers can bring about.
     noted: Option<Instant>,
     watch: &'a mut dyn Watch,
@@ -234,6 +246,12 @@ impl Reception<'_> {
                     Sent::Whole => {}
                     Sent::NoRoom => for_room = true,
                     Sent::NoWay => wait = wait.min(NO_WAY_WAIT),
+                }
+                let refused = self.socket.take_refused();
+                let told =
+                    refused.and_then(|errno| self.refusals.tell(now.monotonic, peer.to, errno));
+                if let Some(what) = told {
+                    self.watch.hear(Told::Note(what));
                 }
                 if let Some(at) = peer.engine.poll_timeout() {
                     wait = wait.min(at.since(now.monotonic));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::{Instant, Now};
-use dhow_link::datagram::{DatagramEvent, Path as Cue};
+use dhow_link::datagram::DatagramEvent;
 use dhow_link::ltp::{Addressee, Config, Engine, Known, Status};
 use dhow_link::stream::{RefuseReason, TransferId};
 use dhow_link::{DatagramLink as _, LinkCommand};
@@ -15,7 +15,8 @@ use dhow_link::{DatagramLink as _, LinkCommand};
 use super::super::finishing::{Done, Finisher};
 use super::super::leaving::LeavingFiles;
 use super::super::peer::{Incoming, PeerId};
-use super::super::socket::{NO_WAY_WAIT, Socket};
+use super::super::refusals::Refusals;
+use super::super::socket::{NO_WAY_WAIT, Socket, path_to};
 use super::super::unheard::Unheard;
 use super::super::{LAST_WORDS, LOOK};
 use super::block::{Block, Outward};
@@ -24,7 +25,6 @@ use super::orders::OrderState;
 use super::{About, End, Hop, Passing, Settings, Told, Watch, What, Work, spool};
 use crate::clock::Clock;
 use crate::config::file::ClockSetting;
-use crate::datagrams::path::Path as WayThere;
 use crate::datagrams::seal::SegmentKey;
 use crate::open_files;
 
@@ -85,6 +85,8 @@ pub(super) struct Station<'a> {
     noted: Option<Instant>,
     /// Datagrams of strangers that were not authentic.
     unheard: Unheard,
+    /// Refusals of the system to send.
+    refusals: Refusals,
     pub(super) ending: Option<(End, Instant)>,
     pub(super) watch: &'a mut dyn Watch,
 }
@@ -135,6 +137,7 @@ pub fn run(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
         looked: now,
         noted: None,
         unheard: Unheard::default(),
+        refusals: Refusals::default(),
         ending: None,
         watch,
     };
@@ -186,6 +189,16 @@ impl Station<'_> {
         let (key, pace) = (self.settings.key.as_deref(), self.settings.way.pace());
         let way = (&self.socket, &self.clock);
         let attempt = neighbour.send(way, &mut self.leaving, key, pace);
+        if let Some(errno) = self.socket.take_refused() {
+            let to = neighbour.to;
+            if let Some(what) = self.refusals.tell(now.monotonic, to, errno) {
+                self.watch.hear(Told::Note(what));
+            }
+            // The path may take less than before.
+            if let Some(path) = path_to(to) {
+                neighbour.engine.handle_path(now, path);
+            }
+        }
         if let Some(at) = neighbour.engine.poll_timeout() {
             *wait = (*wait).min(at.max(neighbour.next).since(now.monotonic));
         }
@@ -386,13 +399,8 @@ impl Station<'_> {
         let seed = self.settings.seed ^ now.monotonic.as_nanos() ^ hop.engine.rotate_left(32);
         let mut engine = Engine::new(config, seed, now);
         let address = fixed.unwrap_or(hop).address;
-        // The path may take less than is configured.
-        if let Ok(way) = WayThere::find(address) {
-            let cue = Cue {
-                mtu: way.mtu_octets,
-                ..Cue::default()
-            };
-            engine.handle_path(now, cue);
+        if let Some(path) = path_to(address) {
+            engine.handle_path(now, path);
         }
         let it = Neighbour::new(engine, address, fixed.is_some(), now.monotonic);
         self.neighbours.insert(id, it);
