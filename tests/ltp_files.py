@@ -1,7 +1,9 @@
 """Files over LTP without nodes: dhow ltp send and dhow ltp recv, with loss between them, ends that die, and strangers."""
 
 import json
+import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -31,6 +33,15 @@ PATIENCE_S = 60.0
 SERVICE = 1 << 14
 
 INTERRUPTED = 130
+
+# The type of the segment in which a receiver cancels a session (RFC 5326 3.1).
+CANCELLED_BY_RECEIVER = 14
+
+
+def first_segment(engine: int, session: int, octet: int) -> bytes:
+    """A red segment of one octet, of a block of which more is to come."""
+    numbers = b"".join(map(sdnv, (engine, session)))
+    return b"\x00" + numbers + b"\x00" + sdnv(SERVICE) + sdnv(0) + sdnv(1) + bytes([octet % 256])
 
 
 class LtpFiles(unittest.TestCase):
@@ -199,6 +210,7 @@ class LtpFiles(unittest.TestCase):
         receiver = self.receive("--timeout", "2s", "--key", ends("there", "here"))
         sender = self.send("--key", ends("other", "there"), str(file))
         self.assertEqual(self.end(receiver, code=1), [])
+        self.assertIn("of engine 1 at 127.0.0.1 failed authentication", self.log())
         sender.process.send_signal(signal.SIGINT)
         self.end(sender, code=INTERRUPTED)
         self.assertEqual(self.end(self.send("--mtu", "300", "--key", ends("here", "there"), str(file)), code=2), [])
@@ -216,13 +228,24 @@ class LtpFiles(unittest.TestCase):
         self.assert_came(self.end(receiver), file)
         for options in (("--key", keys[1]), ()):
             with self.subTest(options=options):
+                (self.directory / "log").unlink()
                 receiver = self.receive("--timeout", "2s", "--key", keys[0])
                 sender = self.send(*options, str(file))
                 self.assertEqual(self.end(receiver, code=1), [])
+                self.assertEqual(self.log().count("failed authentication"), 1)
                 sender.process.send_signal(signal.SIGINT)
                 [sent] = self.end(sender, code=INTERRUPTED)
                 self.assertEqual(sent["state"], "failed")
         self.assertEqual(len(self.kept()), 1)
+
+    def test_a_key_that_is_no_regular_file_is_refused_at_once(self) -> None:
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        self.port = 9
+        for path in (pipe, Path("/dev/zero"), self.directory):
+            self.assertEqual(self.end(self.send("--key", str(path), str(self.file(5))), code=2), [])
+        self.assertEqual(self.log().count("is not a regular file"), 3)
+        self.assertEqual(self.log().count("hint: "), 3)
 
     def test_files_cross_with_cookies_that_either_end_begins(self) -> None:
         file = self.file(1_000_000)
@@ -304,6 +327,56 @@ class LtpFiles(unittest.TestCase):
         received = self.end(receiver)
         self.assert_came([it for it in received if it["session"] and it["octets"] == 3_000_000], file)
 
+    def strange(self, segments: list[bytes], host: str = "127.0.0.9") -> socket.socket:
+        """A host that has sent segments to the receiver, one datagram each."""
+        stranger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(stranger.close)
+        stranger.bind((host, 0))
+        stranger.settimeout(PATIENCE_S)
+        for at, segment in enumerate(segments):
+            stranger.sendto(segment, ("127.0.0.1", self.port))
+            if at % 32 == 31:
+                time.sleep(0.01)
+        return stranger
+
+    def test_one_host_with_all_engines_shuts_out_no_other(self) -> None:
+        file = self.file(70_000)
+        for options in ((), ("--engine", "2")):
+            with self.subTest(options=options):
+                receiver = self.receive("--count", "1", "--timeout", "30s", *options)
+                stranger = self.strange([first_segment(100 + at, 5, at) for at in range(64)])
+                self.end(self.send(str(file)))
+                # Of all engines, one made room, and was told so.
+                self.assertEqual((stranger.recv(2_000)[0] & 0xf), CANCELLED_BY_RECEIVER)
+                received = self.end(receiver)
+                self.assert_came([it for it in received if it["state"] == "received"], file)
+
+    def test_one_host_with_all_files_shuts_out_no_other(self) -> None:
+        file = self.file(70_000)
+        for options in ((), ("--engine", "2", "--sessions", "512")):
+            with self.subTest(options=options):
+                receiver = self.receive("--count", "1", "--timeout", "30s", *options)
+                self.strange([first_segment(100 + at // 250, 5 + at % 250, at) for at in range(512)])
+                self.end(self.send(str(file)))
+                received = self.end(receiver)
+                self.assert_came([it for it in received if it["state"] == "received"], file)
+
+    def test_segments_for_another_service_are_answered_and_take_no_place(self) -> None:
+        receiver = self.receive("--count", "1")
+        segments = [block(100 + at, 5, b"x") for at in range(64)]
+        stranger = self.strange(segments)
+        answers = [stranger.recv(2_000) for _ in segments]
+        # Each is cancelled: no such client service (RFC 5326 6, 3.2.4).
+        self.assertEqual({it[0] & 0xf for it in answers}, {CANCELLED_BY_RECEIVER})
+        self.assertEqual({it[-1] for it in answers}, {1})
+        file = self.file(70_000)
+        self.end(self.send(str(file)))
+        # Whoever has a place keeps its answer until that is acknowledged; of these none has.
+        stranger.settimeout(0.3)
+        with self.assertRaises(TimeoutError):
+            stranger.recv(2_000)
+        self.assert_came(self.end(receiver), file)
+
     def test_a_plain_block_of_another_program_is_a_file(self) -> None:
         octets = b"a block of one segment"
         receiver = self.receive("--count", "1")
@@ -316,6 +389,13 @@ class LtpFiles(unittest.TestCase):
         [received] = self.end(receiver)
         self.assertEqual((received["engine"], received["session"]), (7, 5))
         self.assertEqual(Path(received["file"]).read_bytes(), octets)
+
+    def test_a_red_part_that_is_longer_than_the_file_is_all_of_it(self) -> None:
+        file = self.file(70_000)
+        receiver = self.receive("--count", "1")
+        [sent] = self.end(self.send("--red", "1GB", str(file)))
+        self.assertEqual(sent["state"], "acknowledged")
+        self.assert_came(self.end(receiver), file)
 
     def test_another_client_service_is_refused(self) -> None:
         receiver = self.receive("--timeout", "3s", "--service", "20000")
@@ -332,6 +412,81 @@ class LtpFiles(unittest.TestCase):
             self.assertIn(what, self.log())
         self.assertEqual(self.end(self.send("--key", str(self.file(3)), str(self.file(5))), code=2), [])
 
+    def test_each_error_has_a_hint(self) -> None:
+        file, taken = self.file(1_000), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(taken.close)
+        taken.bind(("127.0.0.1", 0))
+        port, to = taken.getsockname()[1], "2@127.0.0.1:9"
+        plain = self.file(5)
+        for arguments, code, what, hint in (
+            (("send", "nowhere", to), 1, "cannot send nowhere: No such file", "look at its name"),
+            (("send", str(self.directory), to), 1, "not a regular file", "tar cf"),
+            (("send", to, str(file)), 1, f"cannot find host '{file}'", "there is a file of this name"),
+            (("send", to, str(file), "localhost:9"), 1, f"cannot send {to}", "the receiver is the last word"),
+            (("send", str(file)), 2, "there is one word", "<FILE>... <ENGINE@HOST:PORT>"),
+            (("send", str(file), "2@127.0.0.1:0"), 2, "nobody listens at port 0", "the last word"),
+            (("send", str(file), "x@127.0.0.1"), 2, "'x@127.0.0.1' is no receiver", "the last word"),
+            (("send", str(file), "2@host.invalid"), 1, "cannot find host", "look at its name"),
+            (("send", str(file), to, "--bind", f"127.0.0.1:{port}"), 1, "cannot send from", "--bind names another"),
+            (("recv", "--listen", f"127.0.0.1:{port}", "--out", str(self.inbox)), 1, "in use", "--listen names another"),
+            (("recv", "--listen", "192.0.2.77:1", "--out", str(self.inbox)), 1, "cannot receive at", "does not have this address"),
+            (("recv", "--listen", "127.0.0.1:0", "--out", str(plain)), 1, "cannot use directory", "--out names a directory"),
+            (("recv", "--listen", "127.0.0.1:0", "--out", "/proc"), 1, "cannot write into directory /proc", "--out names a directory"),
+        ):
+            with self.subTest(arguments=arguments):
+                (self.directory / "log").unlink(missing_ok=True)
+                self.assertEqual(self.end(self.start("ltp", *arguments), code=code), [])
+                self.assertIn(what, self.log())
+                self.assertRegex(self.log(), "hint: .*" + re.escape(hint))
+
+    def test_options_may_stand_anywhere(self) -> None:
+        first, second = self.file(1_000), self.file(1_001)
+        for words in (
+            [str(first), "--red", "all", str(second), "--rate", RATE, "RECEIVER"],
+            ["--red", "all", str(first), str(second), "RECEIVER", "--rate", RATE],
+            [str(first), str(second), "--rate", RATE, "RECEIVER"],
+        ):
+            receiver = self.receive("--count", "2")
+            words = [f"2@127.0.0.1:{self.port}" if it == "RECEIVER" else it for it in words]
+            self.end(self.start("ltp", "send", *words))
+            self.assert_came(self.end(receiver), first, second)
+
+    def in_namespace(self, script: str) -> str:
+        """What a script of the shell wrote, both outputs together, in a network namespace of its own."""
+        if not shutil.which("unshare") or os.geteuid() != 0:
+            self.skipTest("no namespaces")
+        done = subprocess.run(
+            ["unshare", "--net", "sh", "-c", script], cwd=self.directory, text=True, check=False, timeout=2 * PATIENCE_S,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "DHOW": self.binary})
+        return done.stdout
+
+    def test_a_sender_without_a_way_says_so_once_and_goes_on_when_there_is_one(self) -> None:
+        file = self.file(70_000)
+        said = self.in_namespace(f"""
+            "$DHOW" ltp recv --listen 127.0.0.1:1113 --light-time 1ms --count 1 --timeout 30s --out in &
+            "$DHOW" ltp send {file} 2@127.0.0.1 --light-time 1ms --rate {RATE} & sender=$!
+            sleep 1.5; ip link set lo up; wait $sender; echo "exit $?"; wait""")
+        self.assertEqual(said.count("no way leads to 127.0.0.1:1113 now"), 1, said)
+        self.assertIn("acknowledged", said)
+        self.assertIn("exit 0", said)
+
+    def test_a_sender_whose_datagrams_the_system_refuses_says_why(self) -> None:
+        file = self.file(1_000)
+        said = self.in_namespace(f"""
+            ip link set lo up; ip route add default dev lo
+            timeout -s INT 2 "$DHOW" ltp send {file} 2@255.255.255.255 --light-time 1ms; echo "exit $?" """)
+        self.assertEqual(said.count("the system does not send to 255.255.255.255:1113 (Permission denied"), 1, said)
+
+    def test_a_way_that_takes_less_than_before_gets_shorter_datagrams(self) -> None:
+        file = self.file(1_000_000)
+        said = self.in_namespace(f"""
+            ip link set lo up
+            "$DHOW" ltp recv --listen 127.0.0.1:1113 --light-time 1ms --count 1 --timeout 30s --out in &
+            "$DHOW" ltp send {file} 2@127.0.0.1 --light-time 1ms --rate 4Mbit & sender=$!
+            sleep 0.7; ip link set lo mtu 700; wait $sender; echo "exit $?"; wait""")
+        self.assertEqual(said.count("shorter ones leave from now on"), 1, said)
+        self.assertIn("exit 0", said)
+
     def test_a_file_that_shrinks_fails_alone(self) -> None:
         shrinking, other = self.file(4_000_000), self.file(70_000)
         receiver = self.receive()
@@ -344,6 +499,25 @@ class LtpFiles(unittest.TestCase):
         receiver.process.send_signal(signal.SIGINT)
         received = self.end(receiver, code=INTERRUPTED)
         self.assert_came([it for it in received if it["state"] == "received"], other)
+
+    def test_a_file_that_is_changed_in_place_fails_and_arrives_in_neither_state(self) -> None:
+        changing, other = self.file(4_000_000), self.file(70_000)
+        for far in ((), ("--to", "2")):
+            with self.subTest(far=far):
+                receiver = self.receive(*(("--engine", "2") if far else ()))
+                sender = self.send(*far, f"{changing}\n{other}", rate=SLOW_RATE)
+                time.sleep(0.7)
+                with changing.open("r+b") as file:
+                    file.seek(3_000_000)
+                    file.write(b"other octets")
+                sent = {it["file"]: it for it in self.end(sender, code=1)}
+                self.assertEqual(sent[str(changing)]["state"], "failed")
+                self.assertIn("changed while it was sent", sent[str(changing)]["reason"])
+                self.assertEqual(sent[str(other)]["state"], "acknowledged")
+                receiver.process.send_signal(signal.SIGINT)
+                received = self.end(receiver, code=INTERRUPTED)
+                came = [it["file"] for it in received if it["state"] == "received"]
+                self.assertEqual([Path(it).read_bytes() for it in came], [other.read_bytes()])
 
     def test_tshark_finds_no_fault_in_what_is_sent(self) -> None:
         if reason := judge_missing():

@@ -380,7 +380,7 @@ class LtpHops(unittest.TestCase):
             (("relay", "--engine", "1", "--route", "3=127.0.0.1:9"), "no engine ID"),
             (("relay", "--engine", "1", "--route", "1=2@127.0.0.1:9"), "is this one"),
             (("relay", "--engine", "1", "--route", "3=1@127.0.0.1:9"), "no next hop"),
-            (("relay", "--engine", "1", "--default", "2@127.0.0.1:0"), "no next hop"),
+            (("relay", "--engine", "1", "--default", "2@127.0.0.1:0"), "nobody listens at port 0"),
             (("relay", "--engine", "1", "--route", "3=2@127.0.0.1:9", "--route", "3=4@127.0.0.1:9"), "two routes"),
         ]:
             with self.subTest(arguments=arguments):

@@ -9,6 +9,7 @@ use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand};
 
 use dhow_client::Address;
+use dhow_daemon::config::QuantityError;
 
 use crate::build::BUILD;
 use crate::command;
@@ -175,6 +176,9 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     match dhow_daemon::config::parse_rate(text) {
         Ok(0) => Err("at least 8 bit/s are required".to_owned()),
         Ok(octets) => Ok(octets),
+        Err(QuantityError::TooFine(_)) => {
+            Err("a rate is whole octets a second: a multiple of 8 bit/s".to_owned())
+        }
         Err(error) => Err(error.to_string()),
     }
 }
@@ -204,6 +208,20 @@ mod tests {
             ("beta:70000", Address::Unix("beta:70000".into())),
         ] {
             assert_eq!(parse_node(text), Ok(address), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_whole_octets_a_second() {
+        assert_eq!(parse_rate("8bit"), Ok(1));
+        for (text, why) in [
+            ("0bit", "at least 8"),
+            ("1bit", "a multiple of 8"),
+            ("12", "one of bit"),
+            ("1000000000000000000Gbit", "too large"),
+        ] {
+            let told = parse_rate(text).unwrap_err();
+            assert!(told.contains(why), "{told}");
         }
     }
 

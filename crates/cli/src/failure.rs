@@ -98,10 +98,9 @@ impl Failure {
             return;
         }
         let error = anstyle::AnsiColor::Red.on_default().bold();
-        let hint = anstyle::AnsiColor::Cyan.on_default().bold();
         output::talk(&format!("{error}error:{error:#} {}", self.what));
         if let Some(text) = &self.hint {
-            output::talk(&format!("{hint}hint:{hint:#} {text}"));
+            output::hint(text);
         }
     }
 }

@@ -76,6 +76,12 @@ pub fn note(text: &str) {
     talk(&format!("{style}note:{style:#} {text}"));
 }
 
+/// Says what the person may do about what was said.
+pub fn hint(text: &str) {
+    let style = anstyle::AnsiColor::Cyan.on_default().bold();
+    talk(&format!("{style}hint:{style:#} {text}"));
+}
+
 /// True when a person watches stderr, so that progress may be drawn there.
 pub fn stderr_is_watched() -> bool {
     io::stderr().is_terminal()

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::path::Path;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
@@ -66,7 +67,32 @@ fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
 }
 
 fn unknown(host: &str, why: &str) -> Failure {
-    Failure::refused(format!("cannot find host '{host}': {why}"))
+    let what = format!("cannot find host '{host}': {why}");
+    let hint = match host.is_empty() || !Path::new(host).exists() {
+        true => "look at its name, or give its address: 192.0.2.3, [2001:db8::3]",
+        false => {
+            "there is a file of this name; the host has a place of its own among the arguments: --help"
+        }
+    };
+    Failure::refused(what).with_hint(hint)
+}
+
+/// The remedy where a socket cannot be bound to an address, which an option names.
+pub fn hint_of_bind(error: &io::Error, option: &str) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("another program has this address: {option} names another one, or another port")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            format!(
+                "this machine does not have this address (ip address shows which it has): {option} names another one; 0.0.0.0 and [::] are all"
+            )
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("only root may have ports below 1024: {option} names another one")
+        }
+        _ => format!("look at the address of {option}"),
+    }
 }
 
 #[cfg(test)]

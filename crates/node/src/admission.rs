@@ -392,6 +392,12 @@ impl Node {
                 "a bundle of {octets} octets is larger than transfer_mru of this link, {most}"
             )));
         }
+        let most = neighbour.block_octets();
+        if octets > most {
+            return Err(Refused::not_acceptable(format!(
+                "a bundle of {octets} octets is larger than largest_block of this link, {most}"
+            )));
+        }
         let sources = &neighbour.accept_sources;
         if !neighbour.policy.accept_sources.is_empty()
             && !sources.iter().any(|pattern| pattern.matches(source))

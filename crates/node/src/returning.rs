@@ -7,6 +7,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_link::stream::RefuseReason;
 
+use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::session_id::SessionId;
 use crate::forwarding::copies::CopyEnd;
 use crate::forwarding::refusals::Refusal;
@@ -28,7 +29,14 @@ impl Node {
         let peer = self.adjacencies.peer_of(session);
         if let (Some(reason), Some(by)) = (refused, peer) {
             let at = now.monotonic;
-            let refusal = Refusal { by, reason, at };
+            let neighbour = self.adjacencies.neighbour(session);
+            let is_ltp = neighbour.is_some_and(Neighbour::is_ltp);
+            let refusal = Refusal {
+                by,
+                reason,
+                is_ltp,
+                at,
+            };
             self.forwarding.note_refusal(key, refusal);
         }
         match self.forwarding.copies().router(key) {

@@ -87,6 +87,8 @@ pub enum Cause {
         by: NodeId,
         /// Its reason.
         reason: RefuseReason,
+        /// The name of the reason where LTP cancelled the block (RFC 5326 3.2.4). `RLEXC` is also for the others that ask for it again, and for no answer.
+        cancelled: Option<&'static str>,
         /// Milliseconds since.
         ago_ms: u64,
     },
@@ -367,11 +369,24 @@ impl Node {
     }
 }
 
-fn refused(now: Now, Refusal { by, reason, at }: &Refusal) -> Cause {
+fn refused(now: Now, refusal: &Refusal) -> Cause {
+    let reason = refusal.reason;
     Cause::Refused {
-        by: by.clone(),
-        reason: *reason,
-        ago_ms: whole_millis(now.monotonic.since(*at)),
+        by: refusal.by.clone(),
+        reason,
+        cancelled: cancellation_of(reason).filter(|_| refusal.is_ltp),
+        ago_ms: whole_millis(now.monotonic.since(refusal.at)),
+    }
+}
+
+/// The reason of a cancellation that an engine of LTP told of as this one.
+const fn cancellation_of(reason: RefuseReason) -> Option<&'static str> {
+    match reason {
+        RefuseReason::Unknown => Some("USR_CNCLD"),
+        RefuseReason::NotAcceptable => Some("UNREACH"),
+        RefuseReason::NoResources => Some("SYS_CNCLD"),
+        RefuseReason::Retransmit => Some("RLEXC"),
+        _ => None,
     }
 }
 

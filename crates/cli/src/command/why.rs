@@ -166,6 +166,9 @@ fn sentences(cause: &Value, destination: &str) -> Vec<Sentence> {
 }
 
 fn refused(cause: &Value) -> Sentence {
+    if let Some(reason) = cause.get("cancelled").and_then(Value::as_str) {
+        return cancelled(cause, reason);
+    }
     let reason = text(cause, "reason");
     let says = format!(
         "{} refused it {} ago: {}",
@@ -184,6 +187,33 @@ fn refused(cause: &Value) -> Sentence {
         }
         _ => Sentence::of(says),
     }
+}
+
+/// A block of LTP that was cancelled.
+fn cancelled(cause: &Value, reason: &str) -> Sentence {
+    let (why, hint) = match reason {
+        "USR_CNCLD" => (
+            "it does not want the bundle",
+            "its log says why; a bundle above its largest_block leaves in fragments with largest_block of the link here",
+        ),
+        "SYS_CNCLD" => (
+            "it has no room, or another trouble",
+            "it is asked again every half second; a peer that never takes a block of this size needs largest_block of the link here",
+        ),
+        "UNREACH" => (
+            "its client service is not there",
+            "the node there may not run: it is asked again in a minute",
+        ),
+        _ => (
+            "an answer did not come in time, or too much is lost",
+            "rate, light_time and key of the link must fit at both ends",
+        ),
+    };
+    let (by, ago) = (text(cause, "by"), span(cause, "ago_ms"));
+    Sentence::of(format!(
+        "the block for {by} was cancelled {ago} ago: {why} ({reason})"
+    ))
+    .with_hint(hint)
 }
 
 /// The obstacles between a bundle and a next hop.
@@ -360,5 +390,39 @@ mod tests {
             told(&nothing),
             "ipn:9.1: nothing is here\n- no route leads to ipn:9.1\n  add one: dhow route add 'ipn:9.1' --via LINK (dhow links shows the links)\n"
         );
+    }
+
+    #[test]
+    fn a_cancelled_block_has_the_word_of_its_reason() {
+        let cause = |cancelled: Value| {
+            let cause = json!({"cause": "refused", "by": "ipn:3.0", "reason": "unknown", "cancelled": cancelled, "ago_ms": 1_000});
+            told(&json!({"destination": "ipn:3.1", "waiting": 1, "causes": [cause]}))
+        };
+        for (reason, words) in [
+            (
+                "USR_CNCLD",
+                "it does not want the bundle (USR_CNCLD)\n  its log says why",
+            ),
+            (
+                "SYS_CNCLD",
+                "it has no room, or another trouble (SYS_CNCLD)\n  it is asked again",
+            ),
+            (
+                "UNREACH",
+                "its client service is not there (UNREACH)\n  the node there",
+            ),
+            (
+                "RLEXC",
+                "too much is lost (RLEXC)\n  rate, light_time and key",
+            ),
+        ] {
+            let told = cause(json!(reason));
+            assert!(
+                told.contains("the block for ipn:3.0 was cancelled 1 s ago: "),
+                "{told}"
+            );
+            assert!(told.contains(words), "{told}");
+        }
+        assert!(cause(Value::Null).contains("ipn:3.0 refused it 1 s ago: unknown\n"));
     }
 }

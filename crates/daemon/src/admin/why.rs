@@ -71,9 +71,14 @@ fn told(cause: Cause, now: Now) -> Value {
             json!({ "cause": "sending", "to": to })
         }
         Cause::Resting(ms) => json!({ "cause": "resting", "retry_in_ms": ms }),
-        Cause::Refused { by, reason, ago_ms } => {
+        Cause::Refused {
+            by,
+            reason,
+            cancelled,
+            ago_ms,
+        } => {
             let (by, reason) = (by.to_string(), named(reason));
-            json!({ "cause": "refused", "by": by, "reason": reason, "ago_ms": ago_ms })
+            json!({ "cause": "refused", "by": by, "reason": reason, "cancelled": cancelled, "ago_ms": ago_ms })
         }
         Cause::Sent => json!({ "cause": "sent" }),
         Cause::AwaitingSignal => json!({ "cause": "awaiting_signal" }),

@@ -1,7 +1,8 @@
 //! Keys of LTP's authentication (RFC 5327 2.1), and the values that datagrams leave with.
 
 use std::fmt;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,15 +10,19 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac::{Context, HMAC_SHA1_FOR_LEGACY_USE_ONLY, Key, sign};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
-    ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, RsaKeyPair,
+    KeyPair as _, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, RsaKeyPair,
+    RsaParameters,
 };
 use bytes::{Bytes, BytesMut};
 use dhow_bundle::protocol::LtpAuthentication;
 use dhow_bundle::storage::Piece;
 use dhow_link::Batch;
 use dhow_link::ltp::{Authentication, Ciphersuite, LEAST_MTU, Seal, VALUE_OCTETS};
-use rustls::pki_types::pem::PemObject as _;
+use rustix::fs::{Mode, OFlags};
+use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{PrivateKeyDer, SubjectPublicKeyInfoDer};
+use x509_parser::prelude::FromDer as _;
+use x509_parser::x509::SubjectPublicKeyInfo;
 
 /// Octets of a shared key, at least: as many as a value of the ciphersuite has, below which guessing the key is easier.
 pub const KEY_OCTETS_MIN: usize = 10;
@@ -25,8 +30,17 @@ pub const KEY_OCTETS_MIN: usize = 10;
 /// Octets of a shared key, at most: longer ones are hashed, and no better.
 pub const KEY_OCTETS_MAX: usize = 64;
 
+/// Octets of the file of a key, at most: a pair of 8,192 bits takes 8,000.
+const FILE_OCTETS_MAX: u64 = 64 << 10;
+
+/// Bits of a key of RSA.
+const RSA_BITS: std::ops::RangeInclusive<u32> = 2_048..=8_192;
+
 /// The start of each part of a PEM file.
 const PEM: &str = "-----BEGIN ";
+
+/// The start of a private key that a passphrase guards, in both of its forms.
+const ENCRYPTED: [&str; 2] = ["-----BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED"];
 
 /// The keys of a link's segments. Key IDs that segments name are not looked at: there is one key of each engine, and a value is right or not.
 pub enum SegmentKey {
@@ -46,7 +60,13 @@ pub enum SegmentKey {
 pub enum KeyError {
     /// The file cannot be read.
     #[error("{0}")]
-    Unreadable(#[from] std::io::Error),
+    Unreadable(#[from] io::Error),
+    /// The path is a directory, a pipe, a device or the like.
+    #[error("it is not a regular file")]
+    NotAFile,
+    /// The file is too long.
+    #[error("it has more than 64 KiB, and is no key")]
+    TooLong,
     /// The key is not hexadecimal.
     #[error("it has something else than hexadecimal digits, and no PEM")]
     NotHexadecimal,
@@ -61,14 +81,23 @@ pub enum KeyError {
         /// The fault.
         why: String,
     },
+    /// The private key needs a passphrase.
+    #[error("its {OWN} is encrypted, and nobody can be asked for the passphrase")]
+    Encrypted,
     /// A part of a PEM file is no key of RSA.
     #[error("its {part} is no key of RSA of 2048 to 8192 bits: {why}")]
     NotRsa {
         /// The part.
         part: &'static str,
         /// The fault.
-        why: String,
+        why: &'static str,
     },
+    /// The peer's key is too short or too long.
+    #[error("its {PEER} has {0} bits, and a key of RSA has from 2048 to 8192")]
+    RsaBits(u32),
+    /// The public key is not the peer's.
+    #[error("its {PEER} belongs to the {OWN}: both ends would have one key")]
+    OwnTwice,
 }
 
 impl KeyError {
@@ -76,10 +105,19 @@ impl KeyError {
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
-            Self::Pem { .. } | Self::NotRsa { .. } => {
+            Self::Pem { .. } | Self::NotRsa { .. } | Self::RsaBits(_) | Self::OwnTwice => {
                 "openssl genrsa -out own.key 3072 && openssl rsa -in own.key -pubout -out own.pub; the key file is: cat own.key peer.pub"
             }
-            _ => "a key is made by: openssl rand -hex 20",
+            Self::Encrypted => {
+                "openssl rsa -in own.key -out plain.key writes it without one; chmod 600 plain.key"
+            }
+            Self::Unreadable(_) => "look at its name, and for whom it can be read: ls -l",
+            Self::NotAFile => {
+                "write the key into a file that this user alone can read: chmod 600 FILE"
+            }
+            Self::TooLong | Self::NotHexadecimal | Self::Length(_) => {
+                "a key is made by: openssl rand -hex 20"
+            }
         }
     }
 }
@@ -95,7 +133,7 @@ impl SegmentKey {
     /// # Errors
     /// The file cannot be read, or is no key.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let text = fs::read_to_string(path)?;
+        let text = read(path)?;
         match text.contains(PEM) {
             true => Self::parse_pair(text.as_bytes()),
             false => Self::parse_shared(&text),
@@ -124,24 +162,36 @@ impl SegmentKey {
 
     fn parse_pair(pem: &[u8]) -> Result<Self, KeyError> {
         let no_pem = |part| {
-            move |error: rustls::pki_types::pem::Error| KeyError::Pem {
+            move |error: pem::Error| KeyError::Pem {
                 part,
-                why: error.to_string(),
+                why: pem_fault(&error),
             }
         };
+        let is_in = |text: &&str| pem.windows(text.len()).any(|it| it == text.as_bytes());
+        if ENCRYPTED.iter().any(is_in) {
+            return Err(KeyError::Encrypted);
+        }
         let own = PrivateKeyDer::from_pem_slice(pem).map_err(no_pem(OWN))?;
         let peer = SubjectPublicKeyInfoDer::from_pem_slice(pem).map_err(no_pem(PEER))?;
-        let no_rsa = |part, why: &dyn fmt::Display| KeyError::NotRsa {
-            part,
-            why: why.to_string(),
-        };
+        let no_rsa = |part, why| KeyError::NotRsa { part, why };
         let own = match &own {
             PrivateKeyDer::Pkcs8(der) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
             other => RsaKeyPair::from_der(other.secret_der()),
         };
-        let own = own.map_err(|error| no_rsa(OWN, &error))?;
-        let peer = ParsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, peer.as_ref());
-        let peer = peer.map_err(|error| no_rsa(PEER, &error))?;
+        let own = own.map_err(|error| no_rsa(OWN, rsa_fault(error.description_())))?;
+        let (_, named) = SubjectPublicKeyInfo::from_der(peer.as_ref())
+            .map_err(|_| no_rsa(PEER, rsa_fault("")))?;
+        let numbers = &*named.subject_public_key.data;
+        let bits =
+            RsaParameters::public_modulus_len(numbers).map_err(|_| no_rsa(PEER, rsa_fault("")))?;
+        if !RSA_BITS.contains(&bits) {
+            return Err(KeyError::RsaBits(bits));
+        }
+        if own.public_key().as_ref() == numbers {
+            return Err(KeyError::OwnTwice);
+        }
+        let peer = ParsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, peer.as_ref())
+            .map_err(|error| no_rsa(PEER, rsa_fault(error.description_())))?;
         Ok(Self::Pair {
             own: Box::new(own),
             peer: Box::new(peer),
@@ -253,6 +303,48 @@ impl SegmentKey {
     }
 }
 
+/// The text of a file that may be a key. Nothing waits for the other end of a pipe, and no more is read than a key has.
+fn read(path: &Path) -> Result<String, KeyError> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from)?;
+    let file = File::from(file);
+    if !file.metadata()?.is_file() {
+        return Err(KeyError::NotAFile);
+    }
+    let mut octets = Vec::new();
+    file.take(FILE_OCTETS_MAX + 1).read_to_end(&mut octets)?;
+    if u64::try_from(octets.len()).is_ok_and(|count| count > FILE_OCTETS_MAX) {
+        return Err(KeyError::TooLong);
+    }
+    String::from_utf8(octets).map_err(|_| KeyError::NotHexadecimal)
+}
+
+/// The fault of a part in PEM.
+fn pem_fault(error: &pem::Error) -> String {
+    let line = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    match error {
+        pem::Error::MissingSectionEnd { end_marker } => {
+            format!("the line -----END {}----- is missing", line(end_marker))
+        }
+        pem::Error::IllegalSectionStart { line: start } => {
+            format!("the line '{}' begins no part", line(start).escape_debug())
+        }
+        pem::Error::Base64Decode(_) => "its lines are not base64".to_owned(),
+        pem::Error::NoItemsFound => "there is no such part".to_owned(),
+        _ => "it cannot be read".to_owned(),
+    }
+}
+
+/// The fault of a key of RSA, from the word of the library.
+fn rsa_fault(word: &str) -> &'static str {
+    match word {
+        "TooSmall" => "it is too small",
+        "TooLarge" => "it is too large",
+        "InconsistentComponents" => "its numbers do not belong together",
+        _ => "it is of another kind, or broken",
+    }
+}
+
 impl Seal for SegmentKey {
     fn accepts(&self, suite: Ciphersuite, _: &[u8], octets: &[u8], value: &[u8]) -> bool {
         match (self, suite) {
@@ -350,6 +442,45 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_in_a_regular_file_of_bounded_length() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        let error = |path: &Path| SegmentKey::load(path).unwrap_err();
+        assert!(matches!(error(Path::new("/dev/zero")), KeyError::NotAFile));
+        assert!(matches!(error(directory.path()), KeyError::NotAFile));
+        assert!(matches!(error(&path), KeyError::Unreadable(_)));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            Mode::RUSR | Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        assert!(matches!(error(&path), KeyError::NotAFile));
+        std::fs::remove_file(&path).unwrap();
+        let blank = |octets: usize| " ".repeat(octets - 40) + &"00".repeat(20);
+        std::fs::write(&path, blank(64 << 10)).unwrap();
+        assert!(SegmentKey::load(&path).is_ok());
+        std::fs::write(&path, blank((64 << 10) + 1)).unwrap();
+        assert!(matches!(error(&path), KeyError::TooLong));
+        std::fs::write(&path, [0xff, 0xfe]).unwrap();
+        assert!(matches!(error(&path), KeyError::NotHexadecimal));
+    }
+
+    #[test]
+    fn the_public_key_of_this_end_is_not_the_peers() {
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/ltp_rsa/");
+        let text = |name| std::fs::read_to_string(Path::new(place).join(name)).unwrap();
+        let (here, peer) = (text("here.pem"), text("peer.pem"));
+        let public = |whole: &str| whole.find("-----BEGIN PUBLIC KEY").unwrap();
+        // Each file has the public key of the other.
+        let own_twice = [&here[..public(&here)], &peer[public(&peer)..]].concat();
+        let error = SegmentKey::parse_pair(own_twice.as_bytes()).unwrap_err();
+        assert!(matches!(error, KeyError::OwnTwice), "{error}");
+    }
+
+    #[test]
     fn a_file_without_both_keys_is_refused() {
         let error = |pem: &str| {
             SegmentKey::parse_pair(pem.as_bytes())
@@ -369,6 +500,19 @@ mod tests {
             "{}",
             error(peer)
         );
+        let truncated = error(&own[..900]);
+        assert!(
+            truncated.ends_with("the line -----END PRIVATE KEY----- is missing"),
+            "{truncated}"
+        );
+        let short = include_str!("../../tests/data/ltp_rsa/short.pub");
+        let short = error(&format!("{own}{short}"));
+        assert!(
+            short.contains("has 1024 bits, and a key of RSA has from 2048 to 8192"),
+            "{short}"
+        );
+        let encrypted = peer.replace("PUBLIC KEY", "ENCRYPTED PRIVATE KEY");
+        assert!(error(&format!("{encrypted}{peer}")).contains("encrypted"));
         let broken = format!("{own}-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n");
         assert!(
             error(&broken).contains("no key of RSA"),

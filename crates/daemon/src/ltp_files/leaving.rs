@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
@@ -16,10 +16,21 @@ use super::MAX_FILE_OCTETS;
 /// Files that are open, one behind the other in one space of offsets: an extent in it is one of a file.
 #[derive(Debug, Default)]
 pub(super) struct LeavingFiles {
-    open: BTreeMap<u64, File>,
+    open: BTreeMap<u64, Leaving>,
     buffer: BytesMut,
     runs: Vec<Extent>,
 }
+
+/// A file that leaves.
+#[derive(Debug)]
+struct Leaving {
+    file: File,
+    /// The state in which all of it is sent; `None` where it is being written on purpose.
+    state: Option<State>,
+}
+
+/// The part of a file's description that changes when its octets do: their number, and the time of the last change, in seconds and nanoseconds.
+type State = (u64, i64, i64);
 
 /// The reason for which a file cannot be sent.
 #[derive(Debug, thiserror::Error)]
@@ -39,9 +50,32 @@ pub enum Unreadable {
     /// The file has become shorter.
     #[error("it has become shorter while it was sent")]
     Cut,
+    /// The file has other octets than before.
+    #[error("it was changed while it was sent")]
+    Changed,
 }
 
-/// A file whose octets could not be read.
+impl Unreadable {
+    /// A remedy.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::System(error) => match error.kind() {
+                io::ErrorKind::NotFound => "look at its name: it is read where the command runs",
+                io::ErrorKind::PermissionDenied => {
+                    "it must be readable for this user: ls -l shows for whom it is"
+                }
+                _ => "look at the disk that it lies on",
+            },
+            Self::NotAFile => "a directory is sent as one file: tar cf files.tar DIRECTORY",
+            Self::Empty => "leave it out, or put something into it",
+            Self::TooLong => "cut it: split -b 512G FILE",
+            Self::Cut | Self::Changed => "send a copy that nothing writes to",
+        }
+    }
+}
+
+/// A file whose octets could not be read, or are not those that it had.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) number: u64,
@@ -67,18 +101,34 @@ pub fn open(path: &Path) -> Result<(File, u64), Unreadable> {
     }
 }
 
+fn state(file: &File) -> io::Result<State> {
+    let about = file.metadata()?;
+    Ok((about.len(), about.mtime(), about.mtime_nsec()))
+}
+
 /// Offset of a file in the space of all.
 pub(super) const fn base(number: u64) -> u64 {
     number.saturating_mul(MAX_FILE_OCTETS)
 }
 
 impl LeavingFiles {
-    /// Add a file, numbered from zero below 2^23, with so many octets; the extent of it.
+    /// Add a file, numbered from zero below 2^23, with so many octets; the extent of it. It may change meanwhile.
     pub(super) fn add(&mut self, number: u64, file: File, octets: u64) -> Extent {
-        self.open.insert(number, file);
+        self.insert(number, file, octets, None)
+    }
+
+    /// Add a file that is sent as it is now: once it has changed, it cannot be read any more.
+    pub(super) fn add_as_it_is(&mut self, number: u64, file: File, octets: u64) -> Extent {
+        // A file that cannot be described is told of when it is read.
+        let state = state(&file).map_or((octets, 0, 0), |(_, s, ns)| (octets, s, ns));
+        self.insert(number, file, octets, Some(state))
+    }
+
+    fn insert(&mut self, number: u64, file: File, length: u64, state: Option<State>) -> Extent {
+        self.open.insert(number, Leaving { file, state });
         Extent {
             offset: base(number),
-            length: octets,
+            length,
         }
     }
 
@@ -100,7 +150,7 @@ impl LeavingFiles {
     /// The octets of all pieces of a batch, in order, in `out`. Extents that follow each other are read together.
     ///
     /// # Errors
-    /// The file that cannot be read; `out` is of no use then.
+    /// The file that cannot be read, or has changed: nothing leaves of another state than the first. `out` is of no use then.
     pub(super) fn read(&mut self, batch: &Batch, out: &mut Vec<Bytes>) -> Result<(), Failed> {
         self.find_runs(batch);
         let total = self.runs.iter().map(|run| run.length);
@@ -118,7 +168,7 @@ impl LeavingFiles {
             let number = run.offset / MAX_FILE_OCTETS;
             let at = run.offset % MAX_FILE_OCTETS;
             let read = match self.open.get(&number) {
-                Some(file) => file.read_exact_at(part, at),
+                Some(leaving) => leaving.file.read_exact_at(part, at),
                 None => Err(io::ErrorKind::NotFound.into()),
             };
             if let Err(error) = read {
@@ -129,6 +179,7 @@ impl LeavingFiles {
                 return Err(Failed { number, why });
             }
         }
+        self.check_states()?;
         let mut octets = buffer.split().freeze();
         self.buffer = buffer;
         for piece in batch.pieces() {
@@ -139,6 +190,33 @@ impl LeavingFiles {
                     octets.split_to(length.min(octets.len()))
                 }
             });
+        }
+        Ok(())
+    }
+
+    /// Compare the files of all runs with what they were. The octets were read before, so they are of the same state.
+    fn check_states(&self) -> Result<(), Failed> {
+        let mut last = None;
+        for run in &self.runs {
+            let number = run.offset / MAX_FILE_OCTETS;
+            if last.replace(number) == Some(number) {
+                continue;
+            }
+            let leaving = self.open.get(&number);
+            let Some((leaving, was)) = leaving.and_then(|it| Some((it, it.state?))) else {
+                continue;
+            };
+            match state(&leaving.file) {
+                Ok(is) if is == was => {}
+                Ok(_) => {
+                    let why = Unreadable::Changed;
+                    return Err(Failed { number, why });
+                }
+                Err(error) => {
+                    let why = error.into();
+                    return Err(Failed { number, why });
+                }
+            }
         }
         Ok(())
     }
@@ -219,6 +297,38 @@ mod tests {
         batch.end_datagram();
         let failed = files.read(&batch, &mut Vec::new()).unwrap_err();
         assert!(matches!(failed.why, Unreadable::Cut) && failed.number == 3);
+    }
+
+    #[test]
+    fn a_file_that_has_changed_in_place_is_told_before_any_of_it_leaves() {
+        let mut files = LeavingFiles::default();
+        let mut changing = tempfile::NamedTempFile::new().unwrap();
+        changing.write_all(b"before").unwrap();
+        let extent = files.add_as_it_is(3, changing.reopen().unwrap(), 6);
+        let mut batch = Batch::new();
+        batch.push(Piece::Extent(extent));
+        batch.end_datagram();
+        for _ in 0..2 {
+            let mut out = Vec::new();
+            files.read(&batch, &mut out).unwrap();
+            assert_eq!(out.concat(), b"before");
+        }
+        let other = std::time::SystemTime::UNIX_EPOCH;
+        changing.as_file().set_modified(other).unwrap();
+        let failed = files.read(&batch, &mut Vec::new()).unwrap_err();
+        assert!(matches!(failed.why, Unreadable::Changed) && failed.number == 3);
+        // The file of a block that still comes changes all the time.
+        files.add(3, changing.reopen().unwrap(), 6);
+        files.read(&batch, &mut Vec::new()).unwrap();
+        changing
+            .as_file()
+            .set_modified(std::time::SystemTime::now())
+            .unwrap();
+        files.read(&batch, &mut Vec::new()).unwrap();
+        files.add_as_it_is(3, changing.reopen().unwrap(), 6);
+        changing.write_all(b" and more").unwrap();
+        let failed = files.read(&batch, &mut Vec::new()).unwrap_err();
+        assert!(matches!(failed.why, Unreadable::Changed));
     }
 
     #[test]

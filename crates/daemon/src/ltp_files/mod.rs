@@ -2,7 +2,8 @@
 //!
 //! [`mod@sender`] sends files to one engine and [`mod@receiver`] takes what engines send; both run on the caller's thread, which their
 //! [`socket`] makes wait. [`leaving`] reads the files that are sent, a batch of datagrams at a time. [`arriving`] writes those that
-//! come, at the offsets of their segments, and [`finishing`] makes them durable and names them, on a thread of its own.
+//! come, at the offsets of their segments, and [`finishing`] makes them durable and names them, on a thread of its own. [`share`] says which
+//! engine or file makes room where there are too many.
 //!
 //! [`hops`] has engines that pass blocks on to far ones.
 //!
@@ -14,8 +15,11 @@ pub mod hops;
 mod leaving;
 mod peer;
 pub mod receiver;
+mod refusals;
 pub mod sender;
+mod share;
 mod socket;
+mod unheard;
 
 use std::time::Duration;
 

@@ -3,31 +3,32 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::{Instant, Now};
 use dhow_link::datagram::DatagramEvent;
-use dhow_link::ltp::{Addressee, Config, Engine};
+use dhow_link::ltp::{Addressee, Config};
 use dhow_link::stream::{RefuseReason, TransferId};
 use dhow_link::{DatagramLink as _, LinkCommand};
+
+mod meeting;
 
 use super::arriving::{ArrivingFile, UnnamedFile};
 use super::finishing::{Done, Finisher, Job};
 use super::peer::{Arrival, Incoming, Peer, PeerId};
+use super::refusals::Refusals;
 use super::socket::{NO_WAY_WAIT, Sent, Socket};
+use super::unheard::Unheard;
 use super::{LAST_WORDS, LOOK, Way};
 use crate::clock::Clock;
 use crate::config::file::ClockSetting;
 use crate::datagrams::calls::Message;
 use crate::datagrams::seal::SegmentKey;
 
-/// Engines that are known at a time. The one without a session that was silent for longest makes room.
-const MAX_PEERS: usize = 64;
-
-/// Files that are open at a time; the blocks of others are refused.
+/// Files that are open at a time; the blocks of others are refused, unless their host has a claim to a share (`meeting`).
 const MAX_FILES: usize = 512;
 
 /// System calls in which datagrams are read before anything else happens.
@@ -96,6 +97,9 @@ pub enum Lost {
     /// Too many files come at a time.
     #[error("{MAX_FILES} files come at a time already")]
     TooMany,
+    /// Its host had more places than others, of which one had none.
+    #[error("it made room for another host: engines and files of all hosts have places in common")]
+    Crowded,
     /// The receiver ended.
     #[error("the receiver ended")]
     Ended,
@@ -135,6 +139,14 @@ pub enum End {
     Stopped,
 }
 
+/// Whether files can be written into a directory: nothing of the attempt stays there.
+///
+/// # Errors
+/// They cannot.
+pub fn probe(directory: &Path) -> io::Result<()> {
+    UnnamedFile::create(directory, "probe").map(drop)
+}
+
 /// Receive until all files came, nothing comes any more, or it is to end.
 ///
 /// # Errors
@@ -162,6 +174,9 @@ pub fn receive(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
         octets: 0,
         gathered: Vec::new(),
         ending: None,
+        unheard: Unheard::default(),
+        refusals: Refusals::default(),
+        noted: None,
         watch,
     };
     reception.run()
@@ -188,6 +203,12 @@ struct Reception<'a> {
     looked: Instant,
     /// The reason for which the receiver ends, and the latest time.
     ending: Option<(End, Instant)>,
+    /// Datagrams of strangers that were not authentic.
+    unheard: Unheard,
+    /// Refusals of the system to send.
+    refusals: Refusals,
+    /// When something was last said that strangers can bring about.
+    noted: Option<Instant>,
     watch: &'a mut dyn Watch,
 }
 
@@ -226,6 +247,12 @@ impl Reception<'_> {
                     Sent::NoRoom => for_room = true,
                     Sent::NoWay => wait = wait.min(NO_WAY_WAIT),
                 }
+                let refused = self.socket.take_refused();
+                let told =
+                    refused.and_then(|errno| self.refusals.tell(now.monotonic, peer.to, errno));
+                if let Some(what) = told {
+                    self.watch.hear(Told::Note(what));
+                }
                 if let Some(at) = peer.engine.poll_timeout() {
                     wait = wait.min(at.since(now.monotonic));
                 }
@@ -244,6 +271,9 @@ impl Reception<'_> {
         if now.since(self.looked) >= LOOK {
             self.looked = now;
             self.tell_progress();
+            for what in self.unheard.tell(now) {
+                self.watch.hear(Told::Note(what));
+            }
         }
         match self.ending {
             None => {
@@ -316,52 +346,6 @@ impl Reception<'_> {
             }
         }
         Ok(true)
-    }
-
-    fn handle(&mut self, id: PeerId, from: SocketAddr, datagrams: &[Bytes], now: Now) {
-        if !self.peers.contains_key(&id) && !self.meet(id, from, datagrams, now) {
-            return;
-        }
-        let Some(peer) = self.peers.get_mut(&id) else {
-            return;
-        };
-        let to = self.settings.reply.unwrap_or(from);
-        let key = self.config.authentication.as_ref();
-        // With a key, nobody else says where an engine is.
-        let is_authentic = |datagram| key.is_none_or(|key| key.accepts_all(datagram));
-        if to == peer.to || datagrams.iter().any(is_authentic) {
-            (peer.to, peer.heard) = (to, now.monotonic);
-        }
-        peer.engine.handle_datagrams(now, datagrams);
-        self.take_events(id, now.monotonic);
-    }
-
-    /// Whether an engine that is not known may send.
-    fn meet(&mut self, id: PeerId, from: SocketAddr, datagrams: &[Bytes], now: Now) -> bool {
-        let is_named = self.settings.from.is_empty() || self.settings.from.contains(&id.engine);
-        let authentication = self.config.authentication.as_ref();
-        let is_authentic = |datagram| authentication.is_none_or(|it| it.accepts_all(datagram));
-        if !is_named || self.ending.is_some() || !datagrams.iter().any(is_authentic) {
-            return false;
-        }
-        if self.peers.len() >= MAX_PEERS {
-            let idle = self.peers.iter().filter(|(_, peer)| peer.is_idle());
-            let oldest = idle.min_by_key(|(_, peer)| peer.heard);
-            let Some(oldest) = oldest.map(|(id, _)| *id) else {
-                return false;
-            };
-            self.peers.remove(&oldest);
-        }
-        let config = Config {
-            remote_engine: id.engine,
-            ..self.config.clone()
-        };
-        // Session numbers are the sender's; of the seed follow first serial numbers.
-        let seed = self.settings.seed ^ now.monotonic.as_nanos() ^ id.engine.rotate_left(32);
-        let engine = Engine::new(config, seed, now);
-        let peer = Peer::new(engine, from, now.monotonic);
-        self.peers.insert(id, peer);
-        true
     }
 
     fn take_events(&mut self, id: PeerId, now: Instant) {
@@ -465,7 +449,11 @@ impl Reception<'_> {
             return Ok(());
         };
         let session = peer.engine.incoming_session(of.transfer).unwrap_or(0);
-        let may_open = self.ending.is_none() && self.open < MAX_FILES;
+        let may_open = self.ending.is_none()
+            && (self.open < MAX_FILES || self.make_room_for_file(of.peer.host));
+        let Some(peer) = self.peers.get_mut(&of.peer) else {
+            return Ok(());
+        };
         let file = match may_open {
             true => Some(UnnamedFile::create(
                 &self.settings.directory,

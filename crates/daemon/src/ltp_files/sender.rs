@@ -8,21 +8,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dhow_bundle::Instant;
 use dhow_bundle::storage::Piece;
-use dhow_link::datagram::{DatagramEvent, Path as Cue};
+use dhow_bundle::{Instant, Now};
+use dhow_link::datagram::DatagramEvent;
 use dhow_link::ltp::{Addressee, Engine, Red};
 use dhow_link::stream::{RefuseReason, TerminateReason, TransferId};
 use dhow_link::{DatagramLink as _, LinkCommand};
 
 use super::leaving::{Failed, LeavingFiles};
 pub use super::leaving::{Unreadable, open};
-use super::socket::{NO_WAY_WAIT, Sent, Socket};
+use super::refusals::Refusals;
+use super::socket::{NO_WAY_WAIT, Sent, Socket, path_to};
 use super::{LAST_WORDS, LOOK, Way};
 use crate::clock::Clock;
 use crate::config::file::ClockSetting;
 use crate::datagrams::outgoing::{Outgoing, POLLED};
-use crate::datagrams::path::Path as WayThere;
 use crate::datagrams::seal::SegmentKey;
 
 /// Files that are open at a time.
@@ -140,13 +140,8 @@ pub fn send(settings: Settings, files: &[PathBuf], watch: &mut dyn Watch) -> io:
     config.termination_timeout = LAST_WORDS;
     let now = clock.now();
     let mut engine = Engine::new(config, settings.seed, now);
-    // The path may take less than is configured.
-    if let Ok(way) = WayThere::find(settings.to) {
-        let cue = Cue {
-            mtu: way.mtu_octets,
-            ..Cue::default()
-        };
-        engine.handle_path(now, cue);
+    if let Some(path) = path_to(settings.to) {
+        engine.handle_path(now, path);
     }
     let sending = Sending {
         pace: settings.way.pace(),
@@ -166,6 +161,7 @@ pub fn send(settings: Settings, files: &[PathBuf], watch: &mut dyn Watch) -> io:
         is_whole: true,
         is_ending: false,
         is_down: false,
+        refusals: Refusals::default(),
         watch,
     };
     sending.run()
@@ -195,6 +191,8 @@ struct Sending<'a> {
     is_whole: bool,
     is_ending: bool,
     is_down: bool,
+    /// Refusals of the system to send.
+    refusals: Refusals,
     /// The time between batches.
     pace: Duration,
     /// Whether there was a batch at the last look, so there may be another.
@@ -267,7 +265,7 @@ impl Sending<'_> {
                     continue;
                 }
             };
-            let extent = self.leaving.add(number, file, octets);
+            let extent = self.leaving.add_as_it_is(number, file, octets);
             let transfer = TransferId(number);
             let length = octets;
             self.engine
@@ -350,8 +348,24 @@ impl Sending<'_> {
             self.next = now.monotonic + self.pace;
         }
         let (sent, left) = self.socket.send(self.settings.to, &mut self.outgoing);
-        self.engine.handle_left(self.clock.now(), left);
+        let now = self.clock.now();
+        self.engine.handle_left(now, left);
+        if let Some(errno) = self.socket.take_refused() {
+            self.refused(now, errno);
+        }
         sent
+    }
+
+    /// The system has refused to send.
+    fn refused(&mut self, now: Now, errno: i32) {
+        let to = self.settings.to;
+        if let Some(what) = self.refusals.tell(now.monotonic, to, errno) {
+            self.watch.hear(Told::Note(what));
+        }
+        // The path may take less than before.
+        if let Some(path) = path_to(to) {
+            self.engine.handle_path(now, path);
+        }
     }
 
     /// Take a batch of the engine; false when there is none.
@@ -393,7 +407,14 @@ impl Sending<'_> {
         while let Some(event) = self.engine.poll_event() {
             match event {
                 DatagramEvent::Sent { transfer } if self.settings.red != Red::All => {
-                    self.end(transfer.0, Fate::Sent);
+                    // Of a file whose end is red the receiver has reported all.
+                    let open = self.open.get(&transfer.0);
+                    let is_red = |it: &Open| self.settings.red.of(it.octets) == it.octets;
+                    let fate = match open.is_some_and(is_red) {
+                        true => Fate::Acknowledged,
+                        false => Fate::Sent,
+                    };
+                    self.end(transfer.0, fate);
                 }
                 DatagramEvent::Transmitted { transfer } => {
                     self.end(transfer.0, Fate::Acknowledged);

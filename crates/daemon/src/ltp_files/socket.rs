@@ -1,14 +1,17 @@
 //! A UDP socket of this room, and the wait for it.
 
+use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
+use dhow_link::datagram::Path;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::datagrams::calls::{Calls, Message};
 use crate::datagrams::outgoing::Outgoing;
+use crate::datagrams::path::Path as WayThere;
 use crate::datagrams::refusal::Refusal;
 use crate::streams::listener::Family;
 
@@ -23,6 +26,17 @@ pub(super) const NO_WAY_WAIT: Duration = Duration::from_millis(100);
 pub(super) struct Socket {
     socket: UdpSocket,
     calls: Calls,
+    /// The number (`errno`) of the last refusal to send that was not for want of room.
+    refused: Cell<Option<i32>>,
+}
+
+/// The path to an address, as the system knows it: it may take less than is configured.
+pub(super) fn path_to(to: SocketAddr) -> Option<Path> {
+    let way = WayThere::find(to).ok()?;
+    Some(Path {
+        mtu: way.mtu_octets,
+        ..Path::default()
+    })
 }
 
 /// The end of an attempt to send.
@@ -47,7 +61,11 @@ impl Socket {
             false => Family::Own,
         };
         let (socket, calls) = Calls::bind(address, family, WAITING_OCTETS)?;
-        Ok(Self { socket, calls })
+        Ok(Self {
+            socket,
+            calls,
+            refused: Cell::new(None),
+        })
     }
 
     /// The address to which it is bound.
@@ -70,18 +88,27 @@ impl Socket {
             match Refusal::of(&error) {
                 Refusal::Interrupted => {}
                 Refusal::NoRoom => return (Sent::NoRoom, left),
-                Refusal::NoWay => return (Sent::NoWay, left),
+                Refusal::NoWay => {
+                    self.refused.set(error.raw_os_error());
+                    return (Sent::NoWay, left);
+                }
                 Refusal::Uncut if is_cut => {
                     self.calls.cut_no_more();
                     outgoing.part();
                 }
                 Refusal::TooLong if is_cut => outgoing.part(),
                 Refusal::Uncut | Refusal::TooLong | Refusal::Lost => {
+                    self.refused.set(error.raw_os_error());
                     left = left.saturating_add(outgoing.advance(1));
                 }
             }
         }
         (Sent::Whole, left)
+    }
+
+    /// The number (`errno`) of the last refusal to send, once; none that is for want of room.
+    pub(super) fn take_refused(&self) -> Option<i32> {
+        self.refused.take()
     }
 
     /// The calls, for what they know of the socket.

@@ -162,6 +162,13 @@ impl Engine {
         self.incoming.len()
     }
 
+    /// Whether a block comes, or has come and its sender or the driver does not know: not when all sessions are cancelled.
+    #[must_use]
+    pub fn receives(&self) -> bool {
+        let is_octets = |event: &DatagramEvent| matches!(event, DatagramEvent::Piece { .. });
+        self.incoming.receives() || self.local.events.iter().any(is_octets)
+    }
+
     /// Whether a report, an acknowledgment or a cancellation has yet to be given out.
     #[must_use]
     pub fn has_word_left(&self) -> bool {

@@ -83,7 +83,8 @@ impl SessionIn {
         }
         if head.end() > local.config.transfer_mru {
             local.faults.count(Fault::BlockTooLong);
-            return Err(Reason::SystemCancelled);
+            // RFC 5326 3.2.4: the client service wants no such block, ever. `SYS_CNCLD` would ask for it again.
+            return Err(Reason::UserCancelled);
         }
         self.reception.parts.note(head);
         if head.kind.is_block_end() && self.state == Receiver::Receiving {

@@ -71,6 +71,11 @@ impl SessionsIn {
         self.sessions.len()
     }
 
+    /// Whether a session is open that is not cancelled.
+    pub(super) fn receives(&self) -> bool {
+        self.sessions.values().any(|it| it.state.is_receiving())
+    }
+
     /// The session of a transfer, as the peer numbers it, for as long as it is known.
     pub(super) fn session_of(&self, transfer: TransferId) -> Option<u64> {
         let open = self.by_transfer.get(&transfer).copied();

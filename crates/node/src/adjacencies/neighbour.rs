@@ -17,7 +17,9 @@ use crate::adjacencies::reads::Reads;
 use crate::adjacencies::shortages::Shortages;
 use crate::adjacencies::traffic::Traffic;
 use crate::adjacencies::window::Window;
-use crate::config::{Enabled, LinkId, ListenerId, ReadingPolicy, SessionPolicy, StcpPolicy, Tls};
+use crate::config::{
+    Enabled, LinkId, ListenerId, Protocol, ReadingPolicy, SessionPolicy, StcpPolicy, Tls,
+};
 use crate::forwarding::choice::Split;
 use crate::forwarding::cut_through::Queueing;
 use crate::held::endpoints::EndpointIndex;
@@ -475,6 +477,19 @@ impl Neighbour {
         self.parameters
             .as_ref()
             .is_some_and(|it| it.keeps_reactive_fragments)
+    }
+
+    /// Whether bundles are blocks of LTP.
+    pub(crate) fn is_ltp(&self) -> bool {
+        matches!(self.session.protocol(), Protocol::Ltp(_))
+    }
+
+    /// Octets of the largest block that comes; no bound where there are no blocks.
+    pub(crate) fn block_octets(&self) -> u64 {
+        match self.session.protocol() {
+            Protocol::Ltp(policy) => policy.block_octets,
+            _ => u64::MAX,
+        }
     }
 
     /// Largest bundle that may go out in one transfer, octets.

@@ -16,6 +16,8 @@ const REMEMBERED: usize = 1_024;
 pub(crate) struct Refusal {
     pub(crate) by: NodeId,
     pub(crate) reason: RefuseReason,
+    /// Whether the reason is that of a cancellation of LTP.
+    pub(crate) is_ltp: bool,
     pub(crate) at: Instant,
 }
 
@@ -59,6 +61,7 @@ mod tests {
         let refusal = |reason| Refusal {
             by: "ipn:2.0".parse().unwrap(),
             reason,
+            is_ltp: false,
             at: Instant::START,
         };
         let mut refusals = Refusals::default();

@@ -13,10 +13,12 @@ use crate::world::World;
 use crate::world::client::Client;
 use bytes::Bytes;
 use dhow_bundle::{BundleBuilder, CreationTimestamp, DtnTime};
+use dhow_link::stream::RefuseReason;
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Aggregation, Config, DialTime, LinkId, LtpPolicy, Protocol, RedPart};
 use dhow_node::driver::{Carrier, Event};
 use dhow_node::view::LinkState;
+use dhow_node::why::Cause;
 
 /// Nodes 1 and 2, each with a link over LTP to the other.
 fn pair(seed: u64, policy: LtpPolicy, edit: impl Fn(u32, &mut Config)) -> World {
@@ -573,6 +575,43 @@ fn a_bundle_beyond_the_transfer_mru_is_refused_by_its_header() {
     world.settle();
     let node = world.machines[1].node.as_ref().unwrap();
     assert_eq!(node.counters().refused, 1);
+}
+
+#[test]
+fn a_bundle_beyond_the_largest_block_is_refused_by_its_header_and_why_names_the_cancellation() {
+    let policy = |number| LtpPolicy {
+        block_octets: if number == 2 { 100_000 } else { 1 << 30 },
+        ..LtpPolicy::default()
+    };
+    let mut world = pair(15, LtpPolicy::default(), |number, config| {
+        config.links[0].protocol = Protocol::Ltp(policy(number));
+    });
+    world.hostile = false;
+    world.settle();
+    offer(&mut world, &[2_000_000]);
+    world.until("it is refused", |world| {
+        world.machines[1].node.as_ref().unwrap().counters().refused > 0
+    });
+    let taken = world.machines[1].node.as_ref().unwrap().stored();
+    assert_eq!(
+        taken,
+        (0, 0),
+        "it has left 100,000 octets at most, and its header is in the first"
+    );
+    world.until("the sender knows", |world| {
+        let (now, node) = (world.now(0), world.machines[0].node.as_ref().unwrap());
+        let why = node.why_endpoint(now, &"ipn:2.42".parse().unwrap());
+        why.causes.iter().any(|cause| {
+            matches!(
+                cause,
+                Cause::Refused {
+                    cancelled: Some("USR_CNCLD"),
+                    reason: RefuseReason::Unknown,
+                    ..
+                }
+            )
+        })
+    });
 }
 
 /// One of several bundles in a block has no room at the peer, so all of them come back; the others arrive nevertheless, each in a block of its own.

@@ -19,6 +19,7 @@ use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::output::{self, Form};
 use crate::quantity;
+use crate::socket_address::hint_of_bind;
 
 /// Files of one command: all of them are open.
 const MAX_FILES: usize = 256;
@@ -134,6 +135,7 @@ pub fn send(near: &Near<'_>, far: Far, options: &FarOptions) -> Result<Ending, F
     let end = end.map_err(|error| {
         let (from, to) = (near.from, hop.address);
         Failure::refused(format!("cannot send from {from} to {to}: {error}"))
+            .with_hint(hint_of_bind(&error, "--bind"))
     })?;
     match end {
         End::Done => Ok(Ending::Done),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::interrupt;
 use crate::output::{self, Form};
 use crate::progress::Progress;
 use crate::quantity;
-use crate::socket_address::resolve;
+use crate::socket_address::{hint_of_bind, resolve};
 
 /// Sessions of an engine that are open at a time, at most.
 const SESSIONS_MAX: u64 = 65_536;
@@ -88,6 +89,14 @@ impl Recv {
                 "cannot use directory {}: {error}",
                 self.out.display()
             ))
+            .with_hint("--out names a directory that is there, or can be made")
+        })?;
+        receiver::probe(&self.out).map_err(|error| {
+            Failure::refused(format!(
+                "cannot write into directory {}: {error}",
+                self.out.display()
+            ))
+            .with_hint("--out names a directory that this user may write into")
         })?;
         if let Some(engine) = self.engine {
             return self.run_as(engine, listen, common.form());
@@ -118,8 +127,7 @@ impl Recv {
         if let Some(failure) = reception.failure {
             return Err(failure);
         }
-        let end =
-            end.map_err(|error| Failure::refused(format!("cannot receive at {listen}: {error}")))?;
+        let end = end.map_err(|error| cannot_receive(listen, &error))?;
         match end {
             End::Count => Ok(Ending::Done),
             End::Stopped => Ok(Ending::Interrupted),
@@ -154,8 +162,7 @@ impl Recv {
         if let Some(failure) = speaker.failure {
             return Err(failure);
         }
-        let end =
-            end.map_err(|error| Failure::refused(format!("cannot receive at {listen}: {error}")))?;
+        let end = end.map_err(|error| cannot_receive(listen, &error))?;
         match end {
             hops::End::Done | hops::End::Failed => Ok(Ending::Done),
             hops::End::Stopped => Ok(Ending::Interrupted),
@@ -168,13 +175,21 @@ impl Recv {
         Failure::refused(format!(
             "received {files} files: nothing came for {silence}"
         ))
+        .with_hint("--timeout says how long is waited; notes say what came and was not taken")
     }
+}
+
+fn cannot_receive(listen: SocketAddr, error: &io::Error) -> Failure {
+    Failure::refused(format!("cannot receive at {listen}: {error}"))
+        .with_hint(hint_of_bind(error, "--listen"))
 }
 
 /// An address to listen at.
 pub fn address(text: &str) -> Result<SocketAddr, Failure> {
-    let (host, port) = parse_address(text, PORT)
-        .map_err(|why| Failure::usage(format!("'{text}' is no address: {why}")))?;
+    let (host, port) = parse_address(text, PORT).map_err(|why| {
+        Failure::usage(format!("'{text}' is no address: {why}"))
+            .with_hint("an address is HOST or HOST:PORT: 192.0.2.3:1113, [2001:db8::3]:1113")
+    })?;
     resolve(&host, port)
 }
 

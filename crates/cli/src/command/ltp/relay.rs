@@ -16,6 +16,7 @@ use super::send::{Receiver, parse_receiver};
 use super::way::{PORT, WayOptions, seed};
 use crate::arguments::{Common, parse_duration, parse_number, parse_size};
 use crate::failure::{Ending, Failure};
+use crate::socket_address::hint_of_bind;
 
 /// Blocks that may be here at a time, at most.
 const BLOCKS_MAX: u64 = 4_096;
@@ -116,11 +117,13 @@ impl Relay {
         }
         let end = end.map_err(|error| {
             let hint = match error.kind() {
-                ErrorKind::AddrInUse => {
-                    "another program hears there: --listen names another address"
+                ErrorKind::ResourceBusy => {
+                    "each relay has a directory of its own: --dir".to_owned()
                 }
-                ErrorKind::ResourceBusy => "each relay has a directory of its own: --dir",
-                _ => "look at the address of --listen and at the directory of --dir",
+                ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable => {
+                    hint_of_bind(&error, "--listen")
+                }
+                _ => "look at the address of --listen and at the directory of --dir".to_owned(),
             };
             Failure::refused(format!("cannot relay at {listen}: {error}")).with_hint(hint)
         })?;

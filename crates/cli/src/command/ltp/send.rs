@@ -1,11 +1,14 @@
 //! `dhow ltp send`: files as blocks.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use dhow_daemon::ltp_files::sender::{self, About, Fate, MAX_FILES_SENT, Settings, Told, Watch};
+use dhow_daemon::ltp_files::sender::{
+    self, About, Fate, MAX_FILES_SENT, Settings, Told, Watch, Why,
+};
 use dhow_link::ltp::Red;
 use serde_json::json;
 
@@ -17,10 +20,12 @@ use crate::interrupt;
 use crate::output::{self, Form};
 use crate::progress::Progress;
 use crate::quantity;
-use crate::socket_address::{local_for, resolve};
+use crate::socket_address::{hint_of_bind, local_for, resolve};
 
 /// Time after which a session is given up in which the receiver says nothing and nothing else is waited for.
 const SILENCE: Duration = Duration::from_secs(600);
+
+const USAGE: &str = "dhow ltp send [OPTIONS] <FILE>... <ENGINE@HOST:PORT>";
 
 const AFTER_HELP: &str = "\
 Example:
@@ -30,14 +35,12 @@ Example:
 ///
 /// Needs no node, and no bundles are made. A file that is all red is done when the receiver has reported all of it; `dhow ltp recv` reports it once it is durable. LTP has no congestion control: the path must take --rate. Ctrl-C cancels what is under way.
 #[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, override_usage = USAGE)]
 pub struct Send {
-    /// Files, none of them empty
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<PathBuf>,
-    /// The receiver: [ENGINE@]HOST[:PORT]; the engine ID is only shown in the output, since segments carry only the sender's
-    #[arg(value_name = "ENGINE@HOST:PORT", value_parser = parse_receiver)]
-    to: Receiver,
+    /// Files, none of them empty, and behind them the receiver: [ENGINE@]HOST[:PORT]. The engine ID is only shown in the output, since segments carry only the sender's
+    // One list, since options may stand between the last file and the receiver.
+    #[arg(value_name = "FILE>... <ENGINE@HOST:PORT", required = true)]
+    words: Vec<OsString>,
     /// The engine ID here, by which the receiver knows the sender
     #[arg(long, value_name = "N", value_parser = parse_number, default_value_t = 1)]
     engine: u64,
@@ -71,8 +74,10 @@ pub fn parse_receiver(text: &str) -> Result<Receiver, String> {
         Some((engine, address)) => (Some(parse_number(engine)?), address),
         None => (None, text),
     };
-    let (host, port) = parse_address(address, PORT)?;
-    Ok(Receiver { engine, host, port })
+    match parse_address(address, PORT)? {
+        (_, 0) => Err("nobody listens at port 0".to_owned()),
+        (host, port) => Ok(Receiver { engine, host, port }),
+    }
 }
 
 /// A host and a port, or the usual one where there is none.
@@ -103,7 +108,8 @@ impl Send {
     /// Sends all files.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
         let key = self.way.key()?;
-        let to = resolve(&self.to.host, self.to.port)?;
+        let (files, receiver) = self.files_and_receiver()?;
+        let to = resolve(&receiver.host, receiver.port)?;
         let from = match &self.bind {
             None => local_for(None, 0, to)?,
             Some(text) => {
@@ -112,11 +118,11 @@ impl Send {
                 local_for(Some(&host), port, to)?
             }
         };
-        let total = self.total()?;
+        let total = total_of(&files)?;
         if let Some(engine) = self.far.far {
             let near = Near {
-                files: &self.files,
-                receiver: &self.to,
+                files: &files,
+                receiver: &receiver,
                 engine: self.engine,
                 red: self.red.0,
                 from,
@@ -137,6 +143,8 @@ impl Send {
         };
         let mut sending = Sending {
             command: self,
+            files: &files,
+            to_engine: receiver.engine,
             form: common.form(),
             to,
             total,
@@ -144,13 +152,14 @@ impl Send {
             progress: Progress::stretch(total, "sending".to_owned()),
             failure: None,
         };
-        let sent = sender::send(settings, &self.files, &mut sending);
+        let sent = sender::send(settings, &files, &mut sending);
         sending.progress.finish();
         if let Some(failure) = sending.failure {
             return Err(failure);
         }
         let is_whole = sent.map_err(|error| {
             Failure::refused(format!("cannot send from {from} to {to}: {error}"))
+                .with_hint(hint_of_bind(&error, "--bind"))
         })?;
         match is_whole {
             true => Ok(Ending::Done),
@@ -159,25 +168,50 @@ impl Send {
         }
     }
 
-    /// Octets of all files, each of which can be sent.
-    fn total(&self) -> Result<u64, Failure> {
-        if self.files.len() > MAX_FILES_SENT {
-            let what = format!("there are more than {MAX_FILES_SENT} files");
-            return Err(Failure::usage(what));
-        }
-        let mut total = 0_u64;
-        for path in &self.files {
-            let (_, octets) = sender::open(path).map_err(|why| {
-                Failure::refused(format!("cannot send {}: {why}", path.display()))
-            })?;
-            total = total.saturating_add(octets);
-        }
-        Ok(total)
+    /// The files, and the receiver behind them.
+    fn files_and_receiver(&self) -> Result<(Vec<PathBuf>, Receiver), Failure> {
+        let (last, files) = match self.words.split_last() {
+            Some((last, files)) if !files.is_empty() => (last.to_string_lossy(), files),
+            _ => {
+                let what = "files and a receiver are needed, and there is one word";
+                return Err(Failure::usage(what).with_hint(USAGE));
+            }
+        };
+        let receiver = parse_receiver(&last).map_err(|why| {
+            Failure::usage(format!("'{last}' is no receiver: {why}"))
+                .with_hint(format!("the receiver is the last word: {USAGE}"))
+        })?;
+        Ok((files.iter().map(PathBuf::from).collect(), receiver))
     }
+}
+
+/// Octets of all files, each of which can be sent.
+fn total_of(files: &[PathBuf]) -> Result<u64, Failure> {
+    if files.len() > MAX_FILES_SENT {
+        let what = format!("there are more than {MAX_FILES_SENT} files");
+        return Err(Failure::usage(what).with_hint("send them in several commands"));
+    }
+    let mut total = 0_u64;
+    for path in files {
+        let (_, octets) = sender::open(path).map_err(|why| {
+            let text = path.to_string_lossy();
+            let is_receiver = text.contains('@') && parse_receiver(&text).is_ok();
+            Failure::refused(format!("cannot send {}: {why}", path.display())).with_hint(
+                match is_receiver && !path.exists() {
+                    true => "the receiver is the last word, behind all files",
+                    false => why.hint(),
+                },
+            )
+        })?;
+        total = total.saturating_add(octets);
+    }
+    Ok(total)
 }
 
 struct Sending<'a> {
     command: &'a Send,
+    files: &'a [PathBuf],
+    to_engine: Option<u64>,
     form: Form,
     to: SocketAddr,
     total: u64,
@@ -231,29 +265,35 @@ impl Sending<'_> {
     }
 
     fn say(&self, about: &About, fate: &Fate) -> Result<(), Failure> {
-        let path = self.command.files.get(about.number);
+        let path = self.files.get(about.number);
         let path = path.map(|it| it.display().to_string()).unwrap_or_default();
         let (state, why) = match fate {
             Fate::Acknowledged => ("acknowledged", None),
             Fate::Sent => ("sent", None),
-            Fate::Failed(why) => ("failed", Some(why.to_string())),
+            Fate::Failed(why) => ("failed", Some(why)),
         };
+        let hint = why.and_then(|why| hint(why, self.command.way.key_file()));
+        let why = why.map(ToString::to_string);
         if self.form == Form::Json {
             return output::json(&json!({
                 "file": path,
                 "state": state,
                 "reason": why,
+                "hint": hint,
                 "octets": about.octets,
                 "seconds": about.time.as_secs_f64(),
                 "engine": self.command.engine,
                 "session": about.session,
                 "to": self.to.to_string(),
-                "to_engine": self.command.to.engine,
+                "to_engine": self.to_engine,
             }));
         }
         match why {
             Some(why) => {
                 output::talk(&format!("{path}: {why}"));
+                if let Some(hint) = hint {
+                    output::hint(hint);
+                }
                 Ok(())
             }
             None => output::line(&format!(
@@ -264,6 +304,24 @@ impl Sending<'_> {
                 about.session.unwrap_or(0)
             )),
         }
+    }
+}
+
+/// A remedy for a failure, where there is one.
+fn hint(why: &Why, key: Option<&Path>) -> Option<&'static str> {
+    match why {
+        Why::Unreadable(why) => Some(why.hint()),
+        Why::Unanswered if key.is_some() => Some(
+            "the receiver drops segments that its own --key does not fit, and says so; it must run there, and take --rate",
+        ),
+        Why::Unanswered => Some(
+            "a receiver must run there, and take --rate; one with a --key hears only those that have it",
+        ),
+        Why::NoRoom => Some("the receiver says why: its disk, --largest, other files"),
+        Why::NoService => Some("--service must be the same at both ends"),
+        Why::Unwanted => Some("the receiver was ended, or says why"),
+        Why::Lost => Some("send it again"),
+        Why::Ended => None,
     }
 }
 
@@ -288,9 +346,17 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["x@host", "host:x", ":5", "3@", "host:70000"] {
+        for text in ["x@host", "host:x", ":5", "3@", "host:70000", "3@host:0"] {
             assert!(parse_receiver(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_sender_without_answer_is_told_of_the_key() {
+        let told = |key| hint(&Why::Unanswered, key).unwrap();
+        assert!(told(Some(Path::new("key"))).contains("its own --key does not fit"));
+        assert!(told(None).contains("a receiver must run there"));
+        assert_eq!(hint(&Why::Ended, None), None);
     }
 
     #[test]

@@ -62,6 +62,11 @@ impl WayOptions {
         self.light_time
     }
 
+    /// The file of the key, where segments are authenticated.
+    pub fn key_file(&self) -> Option<&Path> {
+        self.key.as_deref()
+    }
+
     /// The key, where there is one.
     pub fn key(&self) -> Result<Option<Arc<SegmentKey>>, Failure> {
         let key = self.key.as_deref().map(load).transpose()?;

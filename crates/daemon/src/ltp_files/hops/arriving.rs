@@ -71,15 +71,14 @@ impl Station<'_> {
     /// A block comes; `None` when there is no room for it.
     fn begin(&mut self, of: Incoming, now: Now) -> Option<u64> {
         let is_full = self.blocks.len() >= self.settings.blocks || self.strangers_are_full(of);
-        if is_full || self.ending.is_some() {
-            if is_full {
-                let (engine, count) = (of.peer.engine, self.blocks.len());
-                self.note_once_a_while(now, || {
-                    format!(
-                        "there is no room for a block of engine {engine}: {count} blocks are here"
-                    )
-                });
-            }
+        if self.ending.is_some() {
+            return None;
+        }
+        if is_full && !self.make_room_for_block(of) {
+            let (engine, count) = (of.peer.engine, self.blocks.len());
+            self.note_once_a_while(now, || {
+                format!("there is no room for a block of engine {engine}: {count} blocks are here")
+            });
             return None;
         }
         let neighbour = self.neighbours.get_mut(&of.peer)?;

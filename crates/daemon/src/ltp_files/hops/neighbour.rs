@@ -7,7 +7,7 @@ use dhow_bundle::Instant;
 use dhow_link::DatagramLink as _;
 use dhow_link::ltp::Engine;
 
-use super::super::leaving::LeavingFiles;
+use super::super::leaving::{Failed, LeavingFiles};
 use super::super::socket::{Sent, Socket};
 use crate::clock::Clock;
 use crate::datagrams::outgoing::{Outgoing, POLLED};
@@ -38,8 +38,8 @@ pub(super) enum Attempt {
     NoRoom,
     /// No way leads there now.
     NoWay,
-    /// The file of a block could not be read.
-    Unreadable(u64),
+    /// The file of a block could not be read, or has changed.
+    Unreadable(Failed),
 }
 
 impl Neighbour {
@@ -82,7 +82,7 @@ impl Neighbour {
                     engine.poll_datagrams(now, POLLED, batch);
                     given = batch.len();
                     if let Err(error) = leaving.read(batch, octets) {
-                        failed = Some(error.number);
+                        failed = Some(error);
                         return false;
                     }
                     if let Some(key) = key {

@@ -9,7 +9,7 @@ use dhow_link::ltp::{EndToEnd, Ends, Onward, Status};
 use dhow_link::stream::{RefuseReason, TransferId};
 use dhow_link::{DatagramLink as _, LinkCommand};
 
-use super::super::leaving::base;
+use super::super::leaving::{Unreadable, base};
 use super::super::peer::PeerId;
 use super::block::{Block, Fate, Outward};
 use super::spool;
@@ -62,7 +62,7 @@ impl Station<'_> {
         let again = now.monotonic + AGAIN;
         let peer = self.meet(hop, now);
         if let Err(error) = self.open_file(number) {
-            return self.note_unreadable(number, &error);
+            return self.unreadable(number, &error.into());
         }
         let Some(block) = self.blocks.get_mut(&number) else {
             return;
@@ -262,17 +262,21 @@ impl Station<'_> {
     }
 
     /// The file of a block cannot be read.
-    pub(super) fn unreadable(&mut self, number: u64) {
-        let error = io::Error::from(io::ErrorKind::UnexpectedEof);
-        self.note_unreadable(number, &error);
-    }
-
-    fn note_unreadable(&mut self, number: u64, error: &io::Error) {
-        let what = format!("a block cannot be read: {error}");
-        self.watch.hear(super::Told::Note(what));
-        if !self.order_failed(number, Some(RefuseReason::NoResources), "it cannot be read") {
-            self.stop(number, RefuseReason::NoResources);
+    pub(super) fn unreadable(&mut self, number: u64, why: &Unreadable) {
+        let now = self.clock.now();
+        // The session of a file that is sent here ends, so that others of its batch leave.
+        let outward = self.blocks.get(&number).and_then(|block| block.outward);
+        if let Some(outward) = outward
+            && let Some(neighbour) = self.neighbours.get_mut(&outward.peer)
+        {
+            neighbour.engine.cancel_onward(now, outward.transfer);
         }
+        if self.order_failed(number, Some(RefuseReason::NoResources), &why.to_string()) {
+            return;
+        }
+        let what = format!("a block cannot be read: {why}");
+        self.watch.hear(super::Told::Note(what));
+        self.stop(number, RefuseReason::NoResources);
     }
 
     /// Blocks that were durable here when it ended leave again.

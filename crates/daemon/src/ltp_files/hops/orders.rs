@@ -86,7 +86,7 @@ impl Station<'_> {
                     };
                     self.orders.push(state);
                     let block = self.add(block);
-                    self.leaving.add(block, file, octets);
+                    self.leaving.add_as_it_is(block, file, octets);
                     self.start(block);
                 }
                 Err(why) => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::{Instant, Now};
-use dhow_link::datagram::{DatagramEvent, Path as Cue};
+use dhow_link::datagram::DatagramEvent;
 use dhow_link::ltp::{Addressee, Config, Engine, Known, Status};
 use dhow_link::stream::{RefuseReason, TransferId};
 use dhow_link::{DatagramLink as _, LinkCommand};
@@ -15,7 +15,9 @@ use dhow_link::{DatagramLink as _, LinkCommand};
 use super::super::finishing::{Done, Finisher};
 use super::super::leaving::LeavingFiles;
 use super::super::peer::{Incoming, PeerId};
-use super::super::socket::{NO_WAY_WAIT, Socket};
+use super::super::refusals::Refusals;
+use super::super::socket::{NO_WAY_WAIT, Socket, path_to};
+use super::super::unheard::Unheard;
 use super::super::{LAST_WORDS, LOOK};
 use super::block::{Block, Outward};
 use super::neighbour::{Attempt, Neighbour};
@@ -23,12 +25,8 @@ use super::orders::OrderState;
 use super::{About, End, Hop, Passing, Settings, Told, Watch, What, Work, spool};
 use crate::clock::Clock;
 use crate::config::file::ClockSetting;
-use crate::datagrams::path::Path as WayThere;
 use crate::datagrams::seal::SegmentKey;
 use crate::open_files;
-
-/// Neighbours that no route names and that are known at a time. The one without a block that was silent for longest makes room.
-const MAX_NEIGHBOURS: usize = 64;
 
 /// System calls in which datagrams are read before anything else happens.
 const CALLS_PER_TURN: usize = 8;
@@ -85,6 +83,10 @@ pub(super) struct Station<'a> {
     looked: Instant,
     /// When something was last said that strangers can bring about.
     noted: Option<Instant>,
+    /// Datagrams of strangers that were not authentic.
+    unheard: Unheard,
+    /// Refusals of the system to send.
+    refusals: Refusals,
     pub(super) ending: Option<(End, Instant)>,
     pub(super) watch: &'a mut dyn Watch,
 }
@@ -134,6 +136,8 @@ pub fn run(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
         last: now,
         looked: now,
         noted: None,
+        unheard: Unheard::default(),
+        refusals: Refusals::default(),
         ending: None,
         watch,
     };
@@ -185,6 +189,16 @@ impl Station<'_> {
         let (key, pace) = (self.settings.key.as_deref(), self.settings.way.pace());
         let way = (&self.socket, &self.clock);
         let attempt = neighbour.send(way, &mut self.leaving, key, pace);
+        if let Some(errno) = self.socket.take_refused() {
+            let to = neighbour.to;
+            if let Some(what) = self.refusals.tell(now.monotonic, to, errno) {
+                self.watch.hear(Told::Note(what));
+            }
+            // The path may take less than before.
+            if let Some(path) = path_to(to) {
+                neighbour.engine.handle_path(now, path);
+            }
+        }
         if let Some(at) = neighbour.engine.poll_timeout() {
             *wait = (*wait).min(at.max(neighbour.next).since(now.monotonic));
         }
@@ -194,7 +208,7 @@ impl Station<'_> {
             Attempt::More => *wait = (*wait).min(neighbour.next.since(now.monotonic)),
             Attempt::NoRoom => for_room = true,
             Attempt::NoWay => *wait = (*wait).min(NO_WAY_WAIT),
-            Attempt::Unreadable(number) => self.unreadable(number),
+            Attempt::Unreadable(failed) => self.unreadable(failed.number, &failed.why),
         }
         self.take_events(id, now);
         for_room
@@ -205,6 +219,9 @@ impl Station<'_> {
         if now.monotonic.since(self.looked) >= LOOK {
             self.looked = now.monotonic;
             self.age(now);
+            for what in self.unheard.tell(now.monotonic) {
+                self.watch.hear(Told::Note(what));
+            }
         }
         if let Some((end, at)) = self.ending {
             let is_idle = self.neighbours.values().all(Neighbour::is_idle);
@@ -339,6 +356,9 @@ impl Station<'_> {
                 let is_authentic = |it| key.is_none_or(|key| key.accepts_all(it));
                 let is_known = self.neighbours.contains_key(&id);
                 let may_come = is_known || datagrams.iter().any(is_authentic);
+                if !may_come {
+                    self.unheard.count(id, datagrams.len());
+                }
                 let hop = Hop {
                     engine,
                     address: from,
@@ -369,17 +389,8 @@ impl Station<'_> {
         let fixed = hops
             .find(|it| it.engine == hop.engine && it.address.ip() == id.host)
             .copied();
-        let strangers = || self.neighbours.iter().filter(|(_, it)| !it.is_fixed);
-        if fixed.is_none() && strangers().count() >= MAX_NEIGHBOURS {
-            let idle = strangers().filter(|(_, it)| it.is_idle());
-            let oldest = idle.min_by_key(|(_, it)| it.heard).map(|(id, _)| *id);
-            let Some(oldest) = oldest else {
-                self.note_once_a_while(now, || {
-                    format!("engine {} at {} is not heard: {MAX_NEIGHBOURS} others that no route names are", hop.engine, id.host)
-                });
-                return None;
-            };
-            self.neighbours.remove(&oldest);
+        if fixed.is_none() && !self.make_room_for_stranger(id, now) {
+            return None;
         }
         let config = Config {
             remote_engine: hop.engine,
@@ -388,13 +399,8 @@ impl Station<'_> {
         let seed = self.settings.seed ^ now.monotonic.as_nanos() ^ hop.engine.rotate_left(32);
         let mut engine = Engine::new(config, seed, now);
         let address = fixed.unwrap_or(hop).address;
-        // The path may take less than is configured.
-        if let Ok(way) = WayThere::find(address) {
-            let cue = Cue {
-                mtu: way.mtu_octets,
-                ..Cue::default()
-            };
-            engine.handle_path(now, cue);
+        if let Some(path) = path_to(address) {
+            engine.handle_path(now, path);
         }
         let it = Neighbour::new(engine, address, fixed.is_some(), now.monotonic);
         self.neighbours.insert(id, it);

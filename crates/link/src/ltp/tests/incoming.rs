@@ -276,6 +276,24 @@ fn a_service_that_does_not_exist_is_unreachable() {
     }
 }
 
+/// RFC 5326 3.2.4: a block that is longer than is taken is cancelled by the first segment that tells so, wherever that lies.
+#[test]
+fn the_first_segment_beyond_the_longest_block_cancels_its_session() {
+    let longest = Config {
+        transfer_mru: 1_000,
+        ..config()
+    };
+    let mut script = Script::new(longest);
+    script.receive(&[data(1, Red, 990..1_000, (0, 0))]);
+    assert_eq!(script.sent(), []);
+    assert_eq!(script.told(), ["piece of 0: 990+10 of None"]);
+    script.receive(&[data(1, Red, 991..1_001, (0, 0))]);
+    assert_eq!(all(&script.sent()), ["cancel by Receiver: UserCancelled"]);
+    assert!(script.told().contains(&"abandoned 0: Some(Unknown)".into()));
+    script.receive(&[data(2, Red, u64::MAX - 10..u64::MAX, (0, 0))]);
+    assert_eq!(all(&script.sent()), ["cancel by Receiver: UserCancelled"]);
+}
+
 /// RFC 5326 6.21: red behind green, and green before red.
 #[test]
 fn miscolored_segments_cancel_their_session() {
