@@ -69,7 +69,7 @@ fn study_with(place: &Path, settings: &[&str]) -> (Results, Question) {
     let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
     let path = place.join("drive-by.toml");
     let plan = Plan::parse(&path, SCENARIO, &settings, Extent::Usual).unwrap();
-    let scenario = plan.scenario(&plan.runs[0]).unwrap();
+    let scenario = plan.scenario(plan.runs.first().unwrap()).unwrap();
     let question = Question::read(&scenario.name, &scenario.report, place).unwrap();
     (Results::open(&place.join("out")).unwrap(), question)
 }

@@ -1,12 +1,4 @@
 //! Neighbours that say of bundles that they are where they were to go, by hand: those that a node believes, and the fate of its copies (docs/adverts.md).
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "a test says what is wrong by failing"
-)]
 
 #[allow(
     dead_code,

@@ -1,5 +1,4 @@
 //! The corpus of the fuzz target `api_session`, replayed.
-#![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
 use std::fs;
 use std::path::Path;

@@ -1,12 +1,4 @@
 //! The application API's session machine, from outside.
-#![allow(
-    clippy::as_conversions,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test stops where it is wrong"
-)]
 
 #[path = "api/captures.rs"]
 mod captures;

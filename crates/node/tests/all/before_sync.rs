@@ -1,14 +1,5 @@
 //! Small bundles that go on while they are being made durable: an application's and an answer of the echo service
 //! leave, a neighbour's is delivered.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use std::time::Duration;
 

@@ -1,12 +1,4 @@
 //! Changes to the configuration of a running node.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
 
 use std::time::Duration;
 

@@ -1,13 +1,4 @@
 //! Routers that choose who gets a copy: spray and wait, and PRoPHET (RFC 6693).
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

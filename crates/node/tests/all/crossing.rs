@@ -1,13 +1,4 @@
 //! Gateways between versions 6 and 7: bundles cross in either direction, in a line and in a ring of two worlds.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,13 +1,4 @@
 //! Custody of bundles of version 6: each custodian keeps a bundle until it is told that the next one has it, whatever breaks.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use std::collections::BTreeMap;
 

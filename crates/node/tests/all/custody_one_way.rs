@@ -1,13 +1,4 @@
 //! Custody over layers where nobody acknowledges a transfer, UDP and STCP: only a signal says that the next node has a bundle.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use std::time::Duration;
 

@@ -1,13 +1,4 @@
 //! Two nodes that speak by datagrams, which are lost, doubled and overtake each other.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

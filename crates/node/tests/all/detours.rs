@@ -1,12 +1,4 @@
 //! Bundles that may not go over the best hop of their destination, and another hop that takes them.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
 
 use crate::world::World;
 use crate::world::client::Client;

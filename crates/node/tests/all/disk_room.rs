@@ -1,12 +1,4 @@
 //! A disk that has room for less than the quota: the node follows it down and up, and says which bound it met.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
 
 use std::time::Duration;
 

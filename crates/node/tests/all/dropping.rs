@@ -1,12 +1,4 @@
 //! Copies that make room for others in a full store, where a policy says so (docs/routing.md).
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "a test says what is wrong by failing"
-)]
 
 use crate::world::World;
 use crate::world::client::Client;

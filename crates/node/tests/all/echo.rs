@@ -1,12 +1,4 @@
 //! Services of nodes and sources that are services themselves: nobody is answered without end.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
 
 use std::time::Duration;
 

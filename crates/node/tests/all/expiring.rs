@@ -1,12 +1,4 @@
 //! Many bundles that expire at the same instant, and others who want something of the node meanwhile.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
 
 use std::time::Duration;
 

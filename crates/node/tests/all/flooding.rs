@@ -1,12 +1,4 @@
 //! Copies: nodes in a circle that give every neighbour what it has not had.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "a test says what is wrong by failing"
-)]
 
 #[allow(
     dead_code,

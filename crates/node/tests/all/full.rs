@@ -1,12 +1,4 @@
 //! A neighbour that is full: the octets sent to it in vain, and how soon it gets more once it has room.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
 
 use std::time::Duration;
 

@@ -1,12 +1,4 @@
 //! Neighbours that are IBR-DTNs, by hand: what they ask and answer, and what becomes of it (docs/ibr-dtn.md).
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "a test says what is wrong by failing"
-)]
 
 #[allow(
     dead_code,

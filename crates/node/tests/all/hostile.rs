@@ -1,12 +1,4 @@
 //! Neighbours that mean harm, by hand: what they announce and do not send, and how small they cut what they send.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "a test says what is wrong by failing"
-)]
 
 #[allow(
     dead_code,

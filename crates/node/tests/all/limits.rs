@@ -1,12 +1,4 @@
 //! Limits of neighbours and sources: one that has used up theirs is refused, keeps what it has, and takes nothing from others.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
 
 use crate::world::World;
 use crate::world::client::Client;

@@ -1,12 +1,4 @@
 //! Links that an operator adds to a running node, and deletes.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
 
 use crate::world::World;
 use crate::world::client::Client;

@@ -1,13 +1,4 @@
 //! Nodes that speak STCP and MTCP: each connection carries bundles in one direction, and nobody acknowledges any.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use std::time::Duration;
 

@@ -1,13 +1,4 @@
 //! Large bundles that leave a node while they come in, and everything that may go wrong with that.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,13 +1,4 @@
 //! Large bundles that leave over LTP while they come in, over TCPCL or over LTP.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use crate::world::World;
 use crate::world::client::Client;

@@ -1,12 +1,4 @@
 //! The perf service over whole nodes: what it counts and tells, on links and nodes that come and go.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,12 +1,4 @@
 //! Links that are dialled during planned contacts alone.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
 
 use crate::world::{World, contact};
 use dhow_node::config::{Config, DialTime};

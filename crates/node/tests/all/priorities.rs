@@ -1,13 +1,4 @@
 //! Priorities: bundles that are to leave first do, after a restart too, and no more than a neighbour or an application may say.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use std::time::Duration;
 

@@ -1,13 +1,5 @@
 //! Status reports on many bundles in one (`docs/aggregated-reports.md`): when they wait for each other, and
 //! that none is lost.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "a test says what is wrong by failing"
-)]
 
 #[allow(
     dead_code,

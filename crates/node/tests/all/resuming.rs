@@ -1,13 +1,4 @@
 //! Transfers that a cut ends, and that go on where they stopped (docs/tcpcl-extensions.md).
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use std::time::Duration;
 

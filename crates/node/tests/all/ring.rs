@@ -1,12 +1,4 @@
 //! Bundles that go round in a ring of nodes, made by somebody whose bundles have no hop count.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "a test says what is wrong by failing"
-)]
 
 #[allow(
     dead_code,

@@ -1,13 +1,4 @@
 //! Bundles in bundles (draft-ietf-dtn-bibect-03): bundles that leave through a tunnel come out at its other end, whatever breaks on the way.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,13 +1,4 @@
 //! Bundles of version 6 in a node: made, held, cut, passed on, delivered and reported on as those of version 7 are.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 use crate::world::World;
 use crate::world::client::Client;

@@ -1,13 +1,4 @@
 //! Bundles on their way through a few nodes, with crashes, cut links, small peers and odd clocks.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    dead_code,
-    missing_docs,
-    reason = "a test says what is wrong by failing, and uses a part of the world"
-)]
 
 mod contacts;
 

@@ -1,12 +1,4 @@
 //! The answers of a node when an operator asks why something waits.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
 
 use crate::world::client::Client;
 use crate::world::{World, contact};

@@ -1,11 +1,4 @@
 //! Hosts whose batteries end, by arithmetic.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! Copies of one bundle that come from several neighbours at a time.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use crate::world::{run, scenario};
 

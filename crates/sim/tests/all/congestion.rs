@@ -1,11 +1,4 @@
 //! Congestion controls: what connections carry over links that are long, and that lose.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use crate::line::line;
 use crate::world::{run, scenario};

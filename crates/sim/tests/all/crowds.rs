@@ -1,11 +1,4 @@
 //! Hosts that are all within reach of each other, and give each other the same.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use crate::world::{run, scenario};
 

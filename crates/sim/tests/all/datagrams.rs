@@ -1,13 +1,4 @@
 //! The recording of a node that answers by datagrams is followed by another one.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    dead_code,
-    missing_docs,
-    reason = "a test"
-)]
 
 #[path = "../../../node/tests/all/world/store.rs"]
 mod store;

@@ -1,11 +1,4 @@
 //! Links between planets: sessions come about and last over delays of minutes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use std::time::Duration;
 

@@ -1,11 +1,4 @@
 //! Disks that rot, that are full for a while, and that are small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use std::time::Duration;
 

@@ -4,15 +4,6 @@
 //! `docs/store-format.md` 7 promises: room that was made is given, deletions need none, and opening needs none.
 //!
 //!     cargo test --release -p dhow-sim --features mutants --test all edge:: -- --nocapture     (EDGE_SEEDS=200 EDGE_OCTETS=2147483648)
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::as_conversions,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test"
-)]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -1,10 +1,4 @@
 //! Bundle fidelity tells the same as octet fidelity.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use std::path::Path;
 use std::time::Duration;

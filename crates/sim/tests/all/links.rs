@@ -1,11 +1,4 @@
 //! Links that lose and jitter, clocks that jump, and traffic in bursts.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use std::time::Duration;
 

@@ -1,11 +1,4 @@
 //! Links over LTP: what crosses them whatever befalls datagrams, and when.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use std::time::Duration;
 

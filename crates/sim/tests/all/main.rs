@@ -1,4 +1,15 @@
 //! Simulations of whole networks, one file a subject: in one program, so that it is built once and its tests run side by side.
+#![allow(
+    clippy::as_conversions,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    dead_code,
+    missing_docs,
+    reason = "a test says what is wrong by failing"
+)]
 
 mod batteries;
 mod beside;

@@ -1,11 +1,4 @@
 //! Links of STCP and MTCP: either node dials, each connection carries bundles in one direction, and what dies with it is lost.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use std::time::Duration;
 

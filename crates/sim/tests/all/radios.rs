@@ -1,11 +1,4 @@
 //! Radios that hosts share.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use crate::world::{run, scenario};
 use dhow_bundle::Instant;

@@ -1,5 +1,4 @@
 //! Seeds in which something was found once: each file of `regressions` is a scenario with the seed, and says what it found.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::path::Path;
 

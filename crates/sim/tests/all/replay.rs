@@ -1,11 +1,4 @@
 //! Recordings of simulated nodes, led through again.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use std::path::Path;
 use std::time::Duration;

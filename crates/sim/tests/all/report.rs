@@ -1,10 +1,4 @@
 //! The page of a report tells the results of runs, and needs nothing but itself.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a test"
-)]
 
 use std::path::Path;
 

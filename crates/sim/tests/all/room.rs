@@ -1,11 +1,4 @@
 //! Stores that are full.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use crate::world::{run, scenario};
 

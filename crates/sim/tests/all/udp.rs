@@ -1,11 +1,4 @@
 //! Links over UDP: the bundles that cross them, those that do not, and the verdicts about that.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use std::time::Duration;
 

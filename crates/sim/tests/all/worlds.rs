@@ -1,11 +1,4 @@
 //! Whole networks in virtual time.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test"
-)]
 
 use std::path::Path;
 use std::time::Duration;
