@@ -194,6 +194,8 @@ class Reload(Exchange):
         self.config.write_text(self.sender.settings.toml())
         child, terminal = pty.fork()
         if child == 0:
+            # What is begun without hangups (nohup) keeps to that.
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             os.execv(str(self.sender.binary), [str(self.sender.binary), "node", "run", "--config", str(self.config)])
         with os.fdopen(terminal, "rb", buffering=0) as screen:
             said = b""

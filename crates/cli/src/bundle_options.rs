@@ -16,9 +16,9 @@ pub struct BundleOptions {
     /// Source endpoint [default: a random service of the node]; reports go there
     #[arg(long, value_name = "ENDPOINT")]
     pub from: Option<EndpointId>,
-    /// Lifetime of a bundle
-    #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_lifetime)]
-    pub lifetime: Duration,
+    /// Lifetime of a bundle [default: the node's, `[api] default_lifetime`]
+    #[arg(long, value_name = "DURATION", value_parser = parse_lifetime)]
+    lifetime: Option<Duration>,
     /// Status reports asked for
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     pub report: Vec<ReportKind>,
@@ -58,8 +58,12 @@ impl BundleOptions {
     /// A bundle for an endpoint by these options, with `more` flags.
     pub fn head(&self, destination: &EndpointId, more: BundleFlags) -> SendHead {
         let flags = ReportKind::flags(&self.report) | more;
-        let head = SendHead::to(destination.clone())
-            .with_lifetime(self.lifetime)
+        let head = SendHead::to(destination.clone());
+        let head = match self.lifetime {
+            Some(lifetime) => head.with_lifetime(lifetime),
+            None => head,
+        };
+        let head = head
             .with_version(self.bundle_version)
             .with_priority(self.priority)
             .with_flags(match self.bundle_version {

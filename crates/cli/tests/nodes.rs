@@ -659,6 +659,28 @@ fn sending_that_is_interrupted_says_what_the_node_has() {
 }
 
 #[test]
+fn a_bundle_lives_for_as_long_as_the_node_says_unless_the_command_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let mailbox = "socket = \"dhow.sock\"\ndefault_lifetime = \"30d\"";
+    let alpha = ALPHA.replace("socket = \"dhow.sock\"", mailbox);
+    let alpha = Node::start(&directory.path().join("alpha"), &alpha);
+    let letter = directory.path().join("letter");
+    fs::write(&letter, "The well is dry.").unwrap();
+    let letter = letter.to_str().unwrap();
+    assert_eq!(on(&alpha, &["send", "ipn:9.64", letter]).code, 0);
+    let briefly = ["send", "ipn:9.65", letter, "--lifetime", "2h"];
+    assert_eq!(on(&alpha, &briefly).code, 0);
+    let listed = on(&alpha, &["bundles", "--each", "--json"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let hours_of = |destination: &str| {
+        let bundles = listed.as_array().unwrap();
+        let bundle = bundles.iter().find(|it| it["destination"] == destination);
+        bundle.unwrap()["expires_in_ms"].as_u64().unwrap() / 3_600_000
+    };
+    assert_eq!((hours_of("ipn:9.64"), hours_of("ipn:9.65")), (719, 1));
+}
+
+#[test]
 fn all_bundles_are_listed_or_those_left_out_are_counted() {
     let pair = Pair::start();
     let file = pair.file("content", b"");

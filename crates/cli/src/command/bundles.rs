@@ -57,7 +57,9 @@ fn by_destination(common: &Common) -> Result<Ending, Failure> {
     }
     let entries = answer.as_array_mut().into_iter().flatten();
     for entry in entries.filter_map(Value::as_object_mut) {
-        if entry.get("routed") == Some(&Value::Bool(false)) {
+        if entry.get("local") == Some(&Value::Bool(true)) {
+            entry.insert("next_hop".to_owned(), Value::Null);
+        } else if entry.get("routed") == Some(&Value::Bool(false)) {
             entry.insert("next_hop".to_owned(), json!("no route"));
         }
     }

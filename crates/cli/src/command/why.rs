@@ -70,7 +70,7 @@ pub fn told(answer: &Value) -> String {
     }
     let causes = answer.get("causes").and_then(Value::as_array);
     for cause in causes.into_iter().flatten() {
-        for sentence in sentences(cause, destination) {
+        for sentence in sentences(cause, destination, is_here(answer)) {
             lines.push_str(&format!("- {}\n", sentence.says));
             if let Some(hint) = sentence.hint {
                 lines.push_str(&format!("  {hint}\n"));
@@ -80,22 +80,52 @@ pub fn told(answer: &Value) -> String {
     lines
 }
 
+/// States of bundles here, as the node counts them, with the words for one and for several.
+const STATES: [(&str, &str, &str); 5] = [
+    ("waiting", "waiting", "waiting"),
+    (
+        "in_flight",
+        "on the way and not acknowledged yet",
+        "on the way and not acknowledged yet",
+    ),
+    (
+        "fragments",
+        "that is a fragment of what is not whole",
+        "that are fragments of what is not whole",
+    ),
+    (
+        "sent",
+        "that has left and is kept (until a custody signal comes, or without acknowledgments)",
+        "that have left and are kept (until a custody signal comes, or without acknowledgments)",
+    ),
+    (
+        "damaged",
+        "that is damaged on disk",
+        "that are damaged on disk",
+    ),
+];
+
+/// Bundles for an endpoint that are in a state.
+fn counted(answer: &Value, state: &str) -> Option<u64> {
+    number(answer, state).filter(|count| *count > 0)
+}
+
+/// Whether a bundle for an endpoint is here.
+fn is_here(answer: &Value) -> bool {
+    let mut states = STATES.iter().map(|(state, _, _)| *state).chain(["resting"]);
+    answer.get("bundle").is_some_and(|bundle| !bundle.is_null())
+        || states.any(|state| counted(answer, state).is_some())
+}
+
 /// The bundles here for an endpoint, in words.
 fn present(answer: &Value) -> String {
-    let some = |key: &str| number(answer, key).filter(|count| *count > 0);
     let mut parts = Vec::new();
-    parts.extend(some("waiting").map(|count| format!("{} waiting", bundles(count))));
-    let counted = [
-        ("in_flight", "on the way and not acknowledged yet"),
-        ("fragments", "that are fragments of what is not whole"),
-        ("sent", "that have left and are kept"),
-        ("damaged", "that are damaged on disk"),
-    ];
-    parts.extend(counted.iter().filter_map(|(key, what)| {
-        let count = some(key)?;
+    parts.extend(STATES.iter().filter_map(|(state, one, several)| {
+        let count = counted(answer, state)?;
+        let what = if count == 1 { one } else { several };
         Some(format!("{} {what}", bundles(count)))
     }));
-    parts.extend(some("resting").map(|count| {
+    parts.extend(counted(answer, "resting").map(|count| {
         let (next, when) = (bundles(count), span(answer, "retry_in_ms"));
         match count {
             1 => format!("{next} that is tried again in {when}"),
@@ -108,8 +138,12 @@ fn present(answer: &Value) -> String {
     }
 }
 
-fn sentences(cause: &Value, destination: &str) -> Vec<Sentence> {
+fn sentences(cause: &Value, destination: &str, is_here: bool) -> Vec<Sentence> {
     let one = |sentence| Vec::from([sentence]);
+    let take = match is_here {
+        true => format!("take what waits: dhow recv {destination}"),
+        false => format!("receive what comes: dhow recv {destination}"),
+    };
     match text(cause, "cause") {
         "no_route" => one(
             Sentence::of(format!("no route leads to {destination}")).with_hint(format!(
@@ -128,11 +162,11 @@ fn sentences(cause: &Value, destination: &str) -> Vec<Sentence> {
         "not_registered" => one(Sentence::of(format!(
             "no application has registered {destination}"
         ))
-        .with_hint(format!("take what waits: dhow recv {destination}"))),
+        .with_hint(take)),
         "no_subscriber" => one(Sentence::of(format!(
             "{destination} is registered, and no application takes deliveries"
         ))
-        .with_hint(format!("take what waits: dhow recv {destination}"))),
+        .with_hint(take)),
         "delivering" => one(Sentence::of(
             "an application takes what waits, one after the other, and has not confirmed this",
         )),
@@ -247,7 +281,7 @@ fn present_hop(hop: &Value, name: &str) -> Sentence {
             quantity::span(ms)
         ))
         .with_hint(
-            "what waits leaves in its turn, if it answers; the session ends when it does not",
+            "what waits leaves in its turn; over a long path an answer takes twice the light time, and a session of TCP ends without one",
         ),
         _ => Sentence::of(format!("{name} is up: what waits leaves in its turn")),
     }
@@ -384,6 +418,14 @@ mod tests {
         };
         assert!(up(4_999).ends_with("\n- beta is up: what waits leaves in its turn\n"));
         assert!(up(18_000).contains("\n- beta is up, and nothing was heard of it for 18 s\n"));
+        let one = |state: &str, count: u64| {
+            let causes = [json!({"cause": "not_registered"})];
+            told(&json!({"destination": "ipn:3.1", state: count, "causes": causes}))
+        };
+        assert!(one("sent", 1).contains("1 bundle that has left and is kept ("));
+        assert!(one("sent", 2).contains("2 bundles that have left and are kept ("));
+        assert!(one("waiting", 1).ends_with("take what waits: dhow recv ipn:3.1\n"));
+        assert!(one("waiting", 0).ends_with("receive what comes: dhow recv ipn:3.1\n"));
         let nothing =
             json!({"destination": "ipn:9.1", "waiting": 0, "causes": [{"cause": "no_route"}]});
         assert_eq!(

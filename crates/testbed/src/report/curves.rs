@@ -340,7 +340,7 @@ pub(crate) fn words(study: &Study, points: &[Point<'_>]) -> String {
         );
     }
     let mut words = format!(
-        "{what} went from <strong>{}</strong> ({}) to <strong>{}</strong> ({})",
+        "{what} was <strong>{}</strong> at least ({}) and <strong>{}</strong> at most ({})",
         reading.said(least.1.mean),
         place(least.0),
         reading.said(most.1.mean),

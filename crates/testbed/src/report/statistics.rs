@@ -35,9 +35,11 @@ impl Spread {
             return None;
         }
         let sum = values.iter().sum::<f64>();
-        let mean = match sum.is_finite() {
-            true => sum / count,
-            false => values.iter().map(|value| value / count).sum(),
+        let mean = match (values.first(), values.last()) {
+            // A sum of equal values is rounded, and differs with their number.
+            (Some(least), Some(most)) if least.total_cmp(most).is_eq() => *least,
+            _ if sum.is_finite() => sum / count,
+            _ => values.iter().map(|value| value / count).sum(),
         };
         let deviation = (values.len() > 1).then(|| {
             let squares = values.iter().map(|value| (value - mean).powi(2));
@@ -113,6 +115,13 @@ mod tests {
         assert_eq!(Spread::of(Vec::new()), None);
         let large = Spread::of(vec![1e308, 1e308]).unwrap();
         assert_eq!(large.mean, 1e308);
+    }
+
+    #[test]
+    fn equal_values_have_no_deviation_and_their_mean_is_that_of_any_number_of_them() {
+        let [few, many] = [3, 20].map(|count| Spread::of(vec![1.3; count]).unwrap());
+        assert_eq!((few.mean, few.deviation), (1.3, Some(0.0)));
+        assert_eq!((many.mean, many.deviation), (1.3, Some(0.0)));
     }
 
     #[test]

@@ -274,9 +274,9 @@ impl Reception<'_> {
         if self.recv.stdout {
             let mut stdout = io::stdout().lock();
             self.outflow.flush(&mut stdout).map_err(fail)?;
-            output::talk_lines(&lines);
+            self.progress.hide(|| output::talk_lines(&lines));
         } else {
-            output::text(&lines)?;
+            self.progress.hide(|| output::text(&lines))?;
         }
         for (octets, id, receipt) in kept {
             self.received += 1;

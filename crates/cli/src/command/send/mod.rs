@@ -127,9 +127,7 @@ impl Send {
             self.note_route(&address);
         }
         match tally.into_receipts() {
-            Some(receipts) if ending == Ending::Done => {
-                receipts.wait(self.options.lifetime, common.form())
-            }
+            Some(receipts) if ending == Ending::Done => receipts.wait(common.form()),
             _ => Ok(ending),
         }
     }

@@ -5,8 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use dhow_bundle::{CreationTimestamp, EndpointId};
-use dhow_client::{Address, Registration};
+use dhow_client::{Address, Created, Registration};
 
 use super::fate::{Fate, Fates, Outcome};
 use crate::application::{Arrival, Subscription, status_reports};
@@ -22,11 +21,16 @@ pub const WINDOW: u32 = 256;
 /// The time after the bundles' expiry in which their last reports may come: the expiry of one is reported when it expires.
 const LATE: Duration = Duration::from_secs(1);
 
+/// The lifetime of bundles of a node that does not tell theirs.
+const UNTOLD: Duration = Duration::from_secs(86_400);
+
 /// Reads reports as they come.
 #[derive(Debug)]
 pub struct Receipts {
     shared: Arc<Shared>,
     reader: Option<JoinHandle<()>>,
+    /// The longest lifetime of the bundles.
+    lifetime: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -50,12 +54,18 @@ impl Receipts {
         Ok(Self {
             shared,
             reader: Some(reader),
+            lifetime: Duration::ZERO,
         })
     }
 
     /// The node has this bundle: a report on it is expected.
-    pub fn expect(&self, source: &EndpointId, creation: CreationTimestamp) {
-        self.shared.lock().expect(source, creation);
+    pub fn expect(&mut self, bundle: &Created) {
+        let lifetime = match bundle.lifetime_ms {
+            0 => UNTOLD,
+            lifetime_ms => Duration::from_millis(lifetime_ms),
+        };
+        self.lifetime = self.lifetime.max(lifetime);
+        self.shared.lock().expect(&bundle.source, bundle.creation);
     }
 
     /// The next outcome that was not told yet.
@@ -64,9 +74,9 @@ impl Receipts {
     }
 
     /// Waits until all bundles are delivered or deleted, or have expired.
-    pub fn wait(self, lifetime: Duration, form: Form) -> Result<Ending, Failure> {
+    pub fn wait(self, form: Form) -> Result<Ending, Failure> {
         let begun = Instant::now();
-        let patience = lifetime.saturating_add(LATE);
+        let patience = self.lifetime.saturating_add(LATE);
         let mut fates = self.shared.lock();
         let progress = Progress::bundles(fates.sent(), "delivered");
         let mut noted = false;

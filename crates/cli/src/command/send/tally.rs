@@ -83,8 +83,8 @@ impl Tally {
         if before == 0 {
             self.source = created.source.to_string();
         }
-        if let Some(receipts) = &self.receipts {
-            receipts.expect(&created.source, created.creation);
+        if let Some(receipts) = &mut self.receipts {
+            receipts.expect(&created);
         }
         if self.form == Form::Json {
             let line = Line {

@@ -240,10 +240,18 @@ impl Run {
         let swept = plan::swept(&self.scenario, &text, &self.settings);
         let swept = swept.map_err(|error| wrong(&error))?;
         let swept: Vec<&str> = swept.iter().map(String::as_str).collect();
-        if !swept.is_empty() {
+        let set: Vec<&str> = (self.settings.iter())
+            .filter_map(|setting| Some(setting.split_once('=')?.0))
+            .collect();
+        let left: Vec<&str> = swept
+            .iter()
+            .filter(|key| !set.contains(key))
+            .copied()
+            .collect();
+        if !left.is_empty() {
             output::note(&format!(
-                "this runs the file as it is, without its {}; --study runs all of it",
-                swept.join(" and "),
+                "this is one run, without the file's {}; --study runs all of it",
+                left.join(" and "),
             ));
         }
         check_question(&self.scenario, scenario, &swept).map(|_| ())
