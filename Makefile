@@ -32,8 +32,7 @@ test-full: test  ## also what takes a machine of its own: the packages on a bare
 lint:            ## formatting, clippy (of the planted mistakes too), no_std, the table of allowed dependencies
 	@labs/setup test
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked $(TESTED) -- -D warnings
-	$(CARGO) clippy -p dhow-sim --features mutants --test '*' --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked $(TESTED) --features dhow-sim/mutants -- -D warnings
 	@$(PYTHON) -m tests.run house
 
 bench:           ## bundles/s and Mbit/s by size, beside a yardstick and raw TCP in the same run (25 minutes; ARGS=--quick: 3)

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 # Three lanes run side by side: what measures rates goes one after another, beside what mostly waits for nodes, and the rest.
 RATES = [
-    "lab", "load", "traffic", "channel", "lab_page", "memory", "full_disk", "limits", "stream", "tunnel",
+    "lab", "load", "traffic", "channel", "lab_page", "memory", "full_disk", "limits", "hostile", "stream", "tunnel",
 ]
 NODES = [
-    "udp", "ltp", "ltp_files", "ltp_hops", "contacts", "durable", "kill", "hostile", "discovery", "folders", "ferry", "two_nodes", "reload", "shares",
+    "udp", "ltp", "ltp_files", "ltp_hops", "contacts", "durable", "kill", "discovery", "folders", "ferry", "two_nodes", "reload", "shares",
     "store_file", "stores", "wire", "older", "stcp", "bibe", "external", "recording", "python", "python_examples", "clients", "measurement", "node_page", "top",
 ]
 REST = [
