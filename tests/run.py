@@ -14,9 +14,9 @@ import unittest
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-# Three lanes run side by side: what measures rates goes one after another, beside what mostly waits for nodes, and the rest.
+# Three lanes run side by side: what measures rates goes one after another, last, beside what mostly waits for nodes, and the rest.
 RATES = [
-    "lab", "load", "traffic", "channel", "lab_page", "memory", "full_disk", "limits", "hostile", "stream", "tunnel",
+    "hostile", "memory", "full_disk", "limits", "stream", "tunnel", "lab_page", "channel", "traffic", "load", "lab",
 ]
 NODES = [
     "udp", "ltp", "ltp_files", "ltp_hops", "contacts", "durable", "kill", "discovery", "folders", "ferry", "two_nodes", "reload", "shares",
