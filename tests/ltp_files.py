@@ -44,6 +44,11 @@ def first_segment(engine: int, session: int, octet: int) -> bytes:
     return b"\x00" + numbers + b"\x00" + sdnv(SERVICE) + sdnv(0) + sdnv(1) + bytes([octet % 256])
 
 
+def whole_block(engine: int, session: int, octets: bytes) -> bytes:
+    """A red block of one segment."""
+    return block(engine, session, octets).replace(sdnv(1) + sdnv(0) + sdnv(len(octets)), sdnv(SERVICE) + sdnv(0) + sdnv(len(octets)), 1)
+
+
 class LtpFiles(unittest.TestCase):
     """A receiver, which tells where it listens, and senders."""
 
@@ -377,10 +382,27 @@ class LtpFiles(unittest.TestCase):
             stranger.recv(2_000)
         self.assert_came(self.end(receiver), file)
 
+    def test_a_file_comes_once_though_its_report_is_lost_and_others_want_its_place(self) -> None:
+        octets, file, later = b"a block of one segment", self.file(70_000), self.file(80_000)
+        for options in ((), ("--engine", "2")):
+            with self.subTest(options=options):
+                receiver = self.receive("--count", "3", "--timeout", "30s", *options)
+                segment = whole_block(7, 5, octets)
+                unheard = self.strange([segment])
+                self.assertEqual(unheard.recv(2_000)[0], 8)
+                self.strange([first_segment(100 + at, 5, at) for at in range(63)], "127.0.0.10")
+                self.end(self.send(str(file)))
+                # The report did not come: the same is sent again.
+                unheard.sendto(segment, ("127.0.0.1", self.port))
+                self.end(self.send(str(later)))
+                received = [it for it in self.end(receiver) if it["state"] == "received"]
+                came = [Path(it["file"]).read_bytes() for it in received]
+                self.assertEqual(came, [octets, file.read_bytes(), later.read_bytes()])
+
     def test_a_plain_block_of_another_program_is_a_file(self) -> None:
         octets = b"a block of one segment"
         receiver = self.receive("--count", "1")
-        segment = block(7, 5, octets).replace(sdnv(1) + sdnv(0) + sdnv(len(octets)), sdnv(SERVICE) + sdnv(0) + sdnv(len(octets)), 1)
+        segment = whole_block(7, 5, octets)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as engine:
             engine.settimeout(PATIENCE_S)
             engine.sendto(segment, ("127.0.0.1", self.port))

@@ -3,7 +3,8 @@
 //! [`mod@sender`] sends files to one engine and [`mod@receiver`] takes what engines send; both run on the caller's thread, which their
 //! [`socket`] makes wait. [`leaving`] reads the files that are sent, a batch of datagrams at a time. [`arriving`] writes those that
 //! come, at the offsets of their segments, and [`finishing`] makes them durable and names them, on a thread of its own. [`share`] says which
-//! engine or file makes room where there are too many.
+//! engine or file makes room where there are too many. [`refusals`] and [`unheard`] have the words about datagrams that the system does not send, and about
+//! those that are not authentic.
 //!
 //! [`hops`] has engines that pass blocks on to far ones.
 //!

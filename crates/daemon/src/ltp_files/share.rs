@@ -21,6 +21,14 @@ pub(super) struct Place<T> {
     pub(super) heard: Instant,
 }
 
+/// Octets that came of what is under way with an engine: of its files or blocks, or more than any where all of them are here and `receives` is still true,
+/// since their sender does not know it yet: without the session they would come again. `None` where nothing is under way.
+pub(super) fn under_way(coming: impl Iterator<Item = u64>, receives: bool) -> Option<u64> {
+    coming
+        .reduce(u64::saturating_add)
+        .or(receives.then_some(u64::MAX))
+}
+
 /// The one that makes room for a newcomer of a host: of those with nothing under way the one that was silent for longest. If all have something under way, it
 /// is of the host with most places, if that would still have as many as the newcomer's host then: the one of which the fewest octets came.
 pub(super) fn making_room<T: Copy>(places: &[Place<T>], newcomer: IpAddr) -> Option<T> {

@@ -6,7 +6,7 @@ use dhow_bundle::Now;
 use dhow_link::stream::RefuseReason;
 
 use super::super::peer::{Incoming, PeerId};
-use super::super::share::{Place, making_room};
+use super::super::share::{Place, making_room, under_way};
 use super::What;
 use super::block::Block;
 use super::station::Station;
@@ -21,21 +21,20 @@ impl Station<'_> {
         if strangers.count() < MAX_STRANGERS {
             return true;
         }
-        // Blocks that come, and their octets.
-        let mut coming: BTreeMap<PeerId, (usize, u64)> = BTreeMap::new();
+        // Octets of blocks that come.
+        let mut coming: BTreeMap<PeerId, Vec<u64>> = BTreeMap::new();
         for (of, octets) in self.blocks.values().filter_map(coming_of) {
-            let (blocks, sum) = coming.entry(of.peer).or_default();
-            (*blocks, *sum) = (*blocks + 1, sum.saturating_add(octets));
+            coming.entry(of.peer).or_default().push(octets);
         }
         let mut places = Vec::new();
         for (id, it) in self.neighbours.iter().filter(|(_, it)| !it.is_fixed) {
-            let (blocks, octets) = coming.get(id).copied().unwrap_or_default();
+            let octets = coming.remove(id).unwrap_or_default();
             // A neighbour of which a block is durable here, or to which one leaves, stays.
-            if it.blocks == blocks {
+            if it.blocks == octets.len() {
                 places.push(Place {
                     of: *id,
                     host: id.host,
-                    octets: (blocks > 0).then_some(octets),
+                    octets: under_way(octets.into_iter(), it.engine.receives()),
                     heard: it.heard,
                 });
             }

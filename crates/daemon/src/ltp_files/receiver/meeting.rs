@@ -11,7 +11,7 @@ use dhow_link::stream::RefuseReason;
 use dhow_link::{DatagramLink as _, LinkCommand};
 
 use super::super::peer::{Incoming, Peer, PeerId};
-use super::super::share::{Place, making_room};
+use super::super::share::{Place, making_room, under_way};
 use super::{Lost, Reception, Told};
 
 /// Engines that are known at a time. Others are answered, and forgotten: `share` says which of those that are known makes room.
@@ -93,11 +93,10 @@ impl Reception<'_> {
             .map(|(id, peer)| Place {
                 of: *id,
                 host: id.host,
-                octets: peer
-                    .files
-                    .values()
-                    .map(|it| it.octets)
-                    .reduce(u64::saturating_add),
+                octets: under_way(
+                    peer.files.values().map(|it| it.octets),
+                    peer.engine.receives(),
+                ),
                 heard: peer.heard,
             })
             .collect();
