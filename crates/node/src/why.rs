@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{BundleId, EndpointId, NodeId, Now};
+use dhow_link::ltp::cancellation_of;
 use dhow_link::stream::RefuseReason;
 
 use crate::adjacencies::neighbour::Neighbour;
@@ -376,17 +377,6 @@ fn refused(now: Now, refusal: &Refusal) -> Cause {
         reason,
         cancelled: cancellation_of(reason).filter(|_| refusal.is_ltp),
         ago_ms: whole_millis(now.monotonic.since(refusal.at)),
-    }
-}
-
-/// The reason of a cancellation that an engine of LTP told of as this one.
-const fn cancellation_of(reason: RefuseReason) -> Option<&'static str> {
-    match reason {
-        RefuseReason::Unknown => Some("USR_CNCLD"),
-        RefuseReason::NotAcceptable => Some("UNREACH"),
-        RefuseReason::NoResources => Some("SYS_CNCLD"),
-        RefuseReason::Retransmit => Some("RLEXC"),
-        _ => None,
     }
 }
 

@@ -69,8 +69,9 @@ pub fn told(answer: &Value) -> String {
         lines.push_str(&format!("the router {router} decides\n"));
     }
     let causes = answer.get("causes").and_then(Value::as_array);
+    let is_here = is_here(answer);
     for cause in causes.into_iter().flatten() {
-        for sentence in sentences(cause, destination, is_here(answer)) {
+        for sentence in sentences(cause, destination, is_here) {
             lines.push_str(&format!("- {}\n", sentence.says));
             if let Some(hint) = sentence.hint {
                 lines.push_str(&format!("  {hint}\n"));

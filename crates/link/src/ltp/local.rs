@@ -92,10 +92,41 @@ pub(super) const fn refusal_of(reason: Reason) -> RefuseReason {
     }
 }
 
+/// The name of a reason of a cancellation (RFC 5326 3.2.4) that an engine tells a node of as this refusal: `RLEXC` is also for `MISCOLORED` and `RXMTCYCEXC`.
+#[must_use]
+pub const fn cancellation_of(refusal: RefuseReason) -> Option<&'static str> {
+    match refusal {
+        RefuseReason::Unknown => Some("USR_CNCLD"),
+        RefuseReason::NotAcceptable => Some("UNREACH"),
+        RefuseReason::NoResources => Some("SYS_CNCLD"),
+        RefuseReason::Retransmit => Some("RLEXC"),
+        _ => None,
+    }
+}
+
 /// The reason of a cancellation because the node refuses a transfer (RFC 5326 4.2: a client service's wish).
 pub(super) const fn reason_of(refusal: RefuseReason) -> Reason {
     match refusal {
         RefuseReason::NoResources | RefuseReason::SourceFull => Reason::SystemCancelled,
         _ => Reason::UserCancelled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_is_told_of_a_cancellation_has_the_name_of_its_reason() {
+        for (reason, name) in [
+            (Reason::UserCancelled, "USR_CNCLD"),
+            (Reason::Unreachable, "UNREACH"),
+            (Reason::RetransmissionLimit, "RLEXC"),
+            (Reason::Miscolored, "RLEXC"),
+            (Reason::SystemCancelled, "SYS_CNCLD"),
+            (Reason::CycleLimit, "RLEXC"),
+        ] {
+            assert_eq!(cancellation_of(refusal_of(reason)), Some(name));
+        }
     }
 }

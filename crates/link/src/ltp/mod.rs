@@ -78,6 +78,7 @@ pub use config::{BUNDLE_PROTOCOL, Config, LEAST_MTU, MAX_BLOCK_OCTETS, MAX_MTU, 
 pub use cookies::MAX_COOKIE_OCTETS;
 pub use end_to_end::{EndReport, EndToEnd, MAX_END_REPORT_OCTETS, Service, Status};
 pub use engine::{Engine, Known, Progress};
+pub use local::cancellation_of;
 pub use onward::{Ends, IncomingBlock, Onward};
 pub use seal::{
     Authentication, Ciphersuite, MAX_KEY_ID_OCTETS, MAX_VALUE_OCTETS, Seal, VALUE_OCTETS,
