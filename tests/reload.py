@@ -128,7 +128,8 @@ class Reload(Exchange):
         self.assertEqual(answer["needs_restart"], ["node.threads", "store.quota"])
         self.assertEqual(self.names(answer["changed"]), [], "no link's transfer MRU follows a quota that does not hold")
         self.until_sessions(2)
-        self.assertEqual(self.sender.show("node", "config", "--diff")["needs_restart"], ["node.threads", "store.quota"])
+        for named in ([], [str(self.config)]):
+            self.assertEqual(self.sender.show("node", "config", "--diff", *named)["needs_restart"], ["node.threads", "store.quota"])
         text = self.sender.run("reload")
         self.assertIn("restart  store.quota", text.stdout)
 

@@ -54,7 +54,10 @@ impl Node {
         let sessions = link.sessions.iter();
         let neighbours = sessions.filter_map(|session| self.adjacencies.neighbour(*session));
         let established = neighbours.filter(|it| it.is_up());
-        established.map(|it| it.heard).chain(link.heard).max()
+        established
+            .filter_map(Neighbour::last_heard)
+            .chain(link.heard)
+            .max()
     }
 
     pub(crate) fn link_view(&self, link: &Link) -> LinkView {
@@ -158,7 +161,7 @@ impl Node {
                     bundle_versions: neighbour.policy.bundle_versions,
                     secured: parameters.secured,
                     since: neighbour.since.unwrap_or(Instant::START),
-                    heard: neighbour.heard,
+                    heard: neighbour.last_heard(),
                     bundles_sent: neighbour.bundles_sent,
                     octets_sent: neighbour.octets_sent,
                     bundles_received: neighbour.bundles_received,

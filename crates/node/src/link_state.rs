@@ -18,11 +18,11 @@ use crate::routing::Contact;
 
 /// The planned state of the way to and from a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Plan {
+pub(crate) struct Plan {
     /// Whether the peer can transmit.
     incoming: PathState,
     /// One-way light time, of a contact that is on, or else of the next.
-    light_time: Option<Duration>,
+    pub(crate) light_time: Option<Duration>,
     /// When another contact begins or one ends.
     change: Option<DtnTime>,
 }
@@ -96,7 +96,7 @@ impl Node {
     }
 
     /// The planned state of the way to and from a peer. If no contacts are planned in a direction, it is always open.
-    fn plan_with(&self, peer: &NodeId, at: DtnTime) -> Plan {
+    pub(crate) fn plan_with(&self, peer: &NodeId, at: DtnTime) -> Plan {
         let always = Plan {
             incoming: PathState::Open,
             light_time: None,

@@ -435,7 +435,7 @@ impl Node {
         );
         let tcpcl = neighbour.session.session();
         let is_one_way = neighbour.session.counts_written();
-        let heard = since.map(|_| neighbour.heard);
+        let heard = since.and_then(|_| neighbour.last_heard());
         let spoken = tcpcl.map(|tcpcl| (tcpcl.version(), tcpcl.peer_version()));
         let transfers: Vec<_> = neighbour.receptions.keys().copied().collect();
         for transfer in transfers {

@@ -146,8 +146,8 @@ pub struct SessionView {
     pub secured: bool,
     /// When it was established.
     pub since: Instant,
-    /// When octets last came.
-    pub heard: Instant,
+    /// When octets last came, if any did: a session over datagrams is there before.
+    pub heard: Option<Instant>,
     /// Bundles that the neighbour acknowledged.
     pub bundles_sent: u64,
     /// Octets of the bundles.

@@ -10,7 +10,9 @@ use dhow_bundle::{BundleId, EndpointId, NodeId, Now};
 use dhow_link::ltp::cancellation_of;
 use dhow_link::stream::RefuseReason;
 
+use crate::adjacencies::links::Link;
 use crate::adjacencies::neighbour::Neighbour;
+use crate::config::Protocol;
 use crate::forwarding::refusals::Refusal;
 use crate::held::bundles::Entry;
 use crate::held::reassembly::UnitId;
@@ -123,6 +125,8 @@ pub struct Way {
     pub contact_ends_in_ms: Option<u64>,
     /// Milliseconds until the next planned contact begins.
     pub contact_begins_in_ms: Option<u64>,
+    /// One-way light time, of the contact that is planned or of the link, milliseconds; 0 where none is known.
+    pub light_time_ms: u64,
     /// Why this bundle may not go there, although others may.
     pub bars: Vec<Bar>,
 }
@@ -303,11 +307,21 @@ impl Node {
             full_for_ms: full.map(|until| millis(until, now)),
             contact_ends_in_ms: ends,
             contact_begins_in_ms: begins,
+            light_time_ms: whole_millis(self.light_time(now, link, peer)),
             bars: match (sessions.first(), bundle) {
                 (Some(neighbour), Some((key, entry))) => self.bars(neighbour, key, entry),
                 _ => Vec::new(),
             },
         }
+    }
+
+    /// One-way light time of the way to a neighbour; zero where none is known.
+    fn light_time(&self, now: Now, link: Option<&Link>, peer: Option<&NodeId>) -> Duration {
+        let planned = peer.and_then(|peer| self.plan_with(peer, now.dtn).light_time);
+        planned.unwrap_or_else(|| match link.map(|link| &link.config.protocol) {
+            Some(Protocol::Ltp(policy)) => Duration::from_millis(policy.light_time_ms),
+            _ => Duration::ZERO,
+        })
     }
 
     /// Milliseconds until the contact with a neighbour that is on ends, and until the next one begins, as planned.

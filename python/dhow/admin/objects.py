@@ -113,7 +113,7 @@ class Session:
     bundle_versions: tuple[int, ...]
     secured: bool
     age_ms: int
-    heard_ago_ms: int
+    heard_ago_ms: int | None
     bundles_sent: int
     octets_sent: int
     bundles_received: int
@@ -234,6 +234,7 @@ class NextHop:
     full_for_ms: int | None
     contact_ends_in_ms: int | None
     contact_begins_in_ms: int | None
+    light_time_ms: int
     bars: tuple[Bar, ...]
 
 

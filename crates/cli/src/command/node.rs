@@ -2,11 +2,12 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use dhow_bundle::NodeId;
+use dhow_client::Address;
 use dhow_daemon::config::{self, Effective, FileError, Layout, NodeFile};
 use dhow_daemon::logging::{self, Filtering};
 use dhow_daemon::recording::RecordingOrder;
@@ -79,16 +80,25 @@ impl Init {
             let failure = Failure::refused(format!("cannot write {}: {error}", path.display()));
             match error.kind() {
                 io::ErrorKind::AlreadyExists => failure.with_hint("--force overwrites it"),
+                io::ErrorKind::PermissionDenied if self.system => {
+                    failure.with_hint("use sudo, or without --system a directory of your own")
+                }
                 io::ErrorKind::PermissionDenied => {
                     failure.with_hint("choose another directory with --dir, or use sudo")
                 }
                 _ => failure,
             }
         })?;
-        let start = match self.system {
+        let is_of_service = self.system && has_group_of_service(directory);
+        let start = match is_of_service {
             true => "sudo systemctl enable --now dhow".to_owned(),
             false => format!("dhow node run --config {}", path.display()),
         };
+        if self.system && !is_of_service {
+            output::note(
+                "this machine has no user and no service for it: the package dhow installs them, and must be able to read the file (group dhow)",
+            );
+        }
         match common.form() {
             Form::Json => output::json(
                 &serde_json::json!({"config": path.display().to_string(), "node": self.id.to_string()}),
@@ -99,6 +109,11 @@ impl Init {
         }
         Ok(Ending::Done)
     }
+}
+
+/// Whether a package has made the directory for a group of its own.
+fn has_group_of_service(directory: &Path) -> bool {
+    fs::metadata(directory).is_ok_and(|it| it.gid() != 0)
 }
 
 fn write_new(path: &Path, text: &str, force: bool, mode: u32) -> io::Result<()> {
@@ -120,11 +135,11 @@ fn write_new(path: &Path, text: &str, force: bool, mode: u32) -> io::Result<()> 
 /// A configuration that is wrong, or names files that are not there, is refused with the line, the reason and a hint (exit code 2); nothing else is done. All settings are printed as a configuration that sets all of it, with a comment for each key that has no value; --json prints objects. Values that follow from this machine's memory and disk are those of this moment. Secrets are not shown.
 #[derive(Args, Debug)]
 pub struct Config {
-    /// The configuration
-    #[arg(value_name = "FILE", default_value = FILE_NAME)]
-    config: PathBuf,
-    /// Show instead how a running node differs from its configuration file: changes in the file that it has not taken up, and changes made at run time
-    #[arg(long, conflicts_with = "config")]
+    /// The configuration; node.toml if none is named
+    #[arg(value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Show instead how a running node differs from its configuration file: changes in the file that it has not taken up, and changes made at run time. The node is the one whose socket FILE names; without FILE, that of --node
+    #[arg(long)]
     diff: bool,
     /// Print nothing if the configuration is right
     #[arg(long, conflicts_with = "diff")]
@@ -134,27 +149,37 @@ pub struct Config {
 impl Config {
     fn run(&self, common: &Common) -> Result<Ending, Failure> {
         if self.diff {
-            let answer = Admin::of(common.node.as_ref())?.read("/v1/config/difference")?;
+            let answer = self.node(common)?.read("/v1/config/difference")?;
             match common.form() {
                 Form::Json => output::json(&answer)?,
                 Form::Text => print_differences(&answer)?,
             }
             return Ok(Ending::Done);
         }
-        let text = NodeFile::text(&self.config).map_err(unread)?;
-        let file = NodeFile::parse(&text, &self.config).map_err(unread)?;
-        file.check_named_files(&text, &self.config)
-            .map_err(unread)?;
+        let path = self.config.as_deref().unwrap_or(Path::new(FILE_NAME));
+        let text = NodeFile::text(path).map_err(unread)?;
+        let file = NodeFile::parse(&text, path).map_err(unread)?;
+        file.check_named_files(&text, path).map_err(unread)?;
         if self.check {
             return Ok(Ending::Done);
         }
-        NodeFile::contacts(&text, &self.config, calendar::now()).map_err(unread)?;
+        NodeFile::contacts(&text, path, calendar::now()).map_err(unread)?;
         let settings = Effective::of(&text, &file).map_err(unread)?;
         match common.form() {
             Form::Json => output::json(&settings.json())?,
             Form::Text => output::line(settings.to_string().trim_end())?,
         }
         Ok(Ending::Done)
+    }
+
+    /// The node that runs by the configuration.
+    fn node(&self, common: &Common) -> Result<Admin, Failure> {
+        let Some(path) = &self.config else {
+            return Admin::of(common.node.as_ref());
+        };
+        let text = NodeFile::text(path).map_err(unread)?;
+        let file = NodeFile::parse(&text, path).map_err(unread)?;
+        Admin::of(Some(&Address::Unix(file.api_socket)))
     }
 }
 

@@ -32,7 +32,7 @@ impl Why {
     }
 }
 
-/// A neighbour of which nothing was heard for so long may be gone, though its session is still there, milliseconds.
+/// A neighbour of which nothing was heard for so long and two light times may be gone, though its session is still there, milliseconds.
 const SILENCE_MS: u64 = 5_000;
 
 /// A sentence of what is so, and what would change it.
@@ -276,14 +276,20 @@ fn next_hop(hop: &Value) -> Vec<Sentence> {
 /// A next hop that has a session, and from which nothing may have come for long.
 fn present_hop(hop: &Value, name: &str) -> Sentence {
     let link = hop.get("link");
+    let light_time = number(hop, "light_time_ms").unwrap_or(0);
+    let expected = SILENCE_MS.saturating_add(light_time.saturating_mul(2));
     match link.and_then(|link| number(link, "heard_ago_ms")) {
-        Some(ms) if ms >= SILENCE_MS => Sentence::of(format!(
+        Some(ms) if ms >= expected => Sentence::of(format!(
             "{name} is up, and nothing was heard of it for {}",
             quantity::span(ms)
         ))
-        .with_hint(
-            "what waits leaves in its turn; over a long path an answer takes twice the light time, and a session of TCP ends without one",
-        ),
+        .with_hint(match light_time {
+            0 => "what waits leaves in its turn; an answer over a long path takes twice the light time, which no contact names here".to_owned(),
+            _ => format!(
+                "what waits leaves in its turn; an answer takes twice the light time of {}",
+                quantity::span(light_time)
+            ),
+        }),
         _ => Sentence::of(format!("{name} is up: what waits leaves in its turn")),
     }
 }
@@ -410,15 +416,17 @@ mod tests {
             told(&answer),
             "ipn:3.1: 3 bundles waiting\n- beta: the link is down, connection refused, dialled again in 1.2 s (7 attempts failed); the next planned contact begins in 1 h\n"
         );
-        let up = |heard_ago_ms: u64| {
+        let up = |heard_ago_ms: u64, light_time_ms: u64| {
             let link = json!({"name": "beta", "enabled": true, "state": "up", "heard_ago_ms": heard_ago_ms});
-            let hop = json!({"name": "beta", "sessions": 1, "link": link, "bars": []});
+            let hop = json!({"name": "beta", "sessions": 1, "light_time_ms": light_time_ms, "link": link, "bars": []});
             told(
                 &json!({"destination": "ipn:3.1", "waiting": 1, "causes": [{"cause": "next_hop", "next_hop": hop}]}),
             )
         };
-        assert!(up(4_999).ends_with("\n- beta is up: what waits leaves in its turn\n"));
-        assert!(up(18_000).contains("\n- beta is up, and nothing was heard of it for 18 s\n"));
+        assert!(up(4_999, 0).ends_with("\n- beta is up: what waits leaves in its turn\n"));
+        assert!(up(18_000, 0).contains("\n- beta is up, and nothing was heard of it for 18 s\n"));
+        assert!(up(44_999, 20_000).ends_with("\n- beta is up: what waits leaves in its turn\n"));
+        assert!(up(45_000, 20_000).ends_with("takes twice the light time of 20 s\n"));
         let one = |state: &str, count: u64| {
             let causes = [json!({"cause": "not_registered"})];
             told(&json!({"destination": "ipn:3.1", state: count, "causes": causes}))

@@ -107,7 +107,10 @@ impl Snapshot {
 fn silences(node: &Node, now: Now) -> BTreeMap<String, Duration> {
     let mut silences = BTreeMap::new();
     for session in node.sessions() {
-        let silence = now.monotonic.since(session.heard);
+        let Some(heard) = session.heard else {
+            continue;
+        };
+        let silence = now.monotonic.since(heard);
         let least = silences.entry(session.peer.to_string()).or_insert(silence);
         *least = silence.min(*least);
     }

@@ -99,8 +99,36 @@ impl NodeFile {
     /// # Errors
     /// When a plan cannot be read, or contacts make no sense or contradict each other; the first such contact is named.
     pub fn contacts(text: &str, path: &Path, start: DtnTime) -> Result<ContactTable, FileError> {
+        Self::contacts_of(text, path, start, Lines::OfFile)
+    }
+
+    /// The same of the text of a node file with what was changed at run time: no line of the file is named.
+    ///
+    /// # Errors
+    /// As [`Self::contacts`].
+    pub fn contacts_with_edits(
+        text: &str,
+        path: &Path,
+        start: DtnTime,
+    ) -> Result<ContactTable, FileError> {
+        Self::contacts_of(text, path, start, Lines::Edited)
+    }
+
+    fn contacts_of(
+        text: &str,
+        path: &Path,
+        start: DtnTime,
+        lines: Lines,
+    ) -> Result<ContactTable, FileError> {
         let document = Document::read(path, text, SECTIONS)?;
-        let mut found = Found::default();
+        let edited = match lines {
+            Lines::OfFile => None,
+            Lines::Edited => Some(path.to_path_buf()),
+        };
+        let mut found = Found {
+            edited,
+            ..Found::default()
+        };
         for entries in document.all("contact") {
             let contact = read_contact(&document, entries)?.of_start(start);
             found.add(path, entries.line(), contact)?;
@@ -178,9 +206,18 @@ fn read_contact(document: &Document<'_>, entries: &Entries) -> Result<Written, F
     })
 }
 
+/// Whether the lines of a text are those of its file.
+#[derive(Clone, Copy, Debug)]
+enum Lines {
+    OfFile,
+    Edited,
+}
+
 /// Contacts, and the file and line of each.
 #[derive(Default)]
 struct Found {
+    /// The file that has other lines than the text that is read.
+    edited: Option<PathBuf>,
     table: ContactTable,
     places: BTreeMap<(NodeId, NodeId, DtnTime), (PathBuf, usize)>,
 }
@@ -199,12 +236,15 @@ impl Found {
             Err(ContactError::Overlaps(start)) => {
                 let other = self.places.get(&place(start));
                 let at = match other {
-                    Some((file, line)) if file == path => format!("line {line}"),
-                    Some((file, line)) => format!("{}:{line}", file.display()),
-                    None => "another line".to_owned(),
+                    Some((file, _)) if self.edited.as_ref() == Some(file) => {
+                        "another of these nodes: `dhow contacts` shows it".to_owned()
+                    }
+                    Some((file, line)) if file == path => format!("that of line {line}"),
+                    Some((file, line)) => format!("that of {}:{line}", file.display()),
+                    None => "another".to_owned(),
                 };
                 (
-                    format!("the contact from {from} to {to} overlaps that of {at}"),
+                    format!("the contact from {from} to {to} overlaps {at}"),
                     "contacts of one direction must not overlap; if one replaces the other, leave the other out",
                 )
             }

@@ -102,7 +102,14 @@ impl Desired {
         }
         let text = document.to_string();
         let apart = |error: FileError| {
-            let of_file = FileError::of_file(path, error.what);
+            // A place in another file is a true one.
+            let what = match error.line {
+                Some(line) if error.file != path => {
+                    format!("{}:{line}: {}", error.file.display(), error.what)
+                }
+                _ => error.what,
+            };
+            let of_file = FileError::of_file(path, what);
             if kept.is_empty() && needs_restart.is_empty() {
                 return of_file;
             }
@@ -131,7 +138,7 @@ impl Desired {
         file.node.contacts = match (own, contacts) {
             (Some(own), _) if !is_planned => own,
             (None, Contacts::Known(known)) => known,
-            _ => NodeFile::contacts(&text, path, start).map_err(apart)?,
+            _ => NodeFile::contacts_with_edits(&text, path, start).map_err(apart)?,
         };
         file.source.start = start;
         file.settle_keys();
@@ -300,5 +307,43 @@ mod tests {
         let with_route = format!("{STARTED}[[route]]\nto = \"ipn:4.*\"\nvia = \"beta\"\n");
         let error = desired(&with_route, &[delete]).unwrap_err();
         assert!(error.hint.unwrap().contains("link beta"));
+    }
+
+    #[test]
+    fn a_contact_over_one_of_a_plan_names_the_line_of_the_plan_and_none_of_the_file() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(
+            place.path().join("plan"),
+            "# a day\na contact +10 +90 1 2 500\n",
+        )
+        .unwrap();
+        let path = place.path().join("node.toml");
+        let text = format!("{STARTED}[[contact_plan]]\nfile = \"plan\"\n");
+        let texts = Texts {
+            path: &path,
+            started: &text,
+            loaded: &text,
+            start: DtnTime::from_millis(0),
+        };
+        let add = |to: &str, start: &str| {
+            let contact = serde_json::json!({"from": "ipn:1.0", "to": to, "start": start, "end": "+5min", "rate": "1Mbit"});
+            let settings = contact.as_object().unwrap().clone();
+            Edit::ContactAdd { settings }
+        };
+        let compose = |edits: &[Edit]| Desired::compose(texts, edits, Contacts::Read).unwrap_err();
+        let error = compose(&[add("ipn:2.0", "+1min")]);
+        let plan = place.path().join("plan");
+        assert_eq!(
+            error.what,
+            format!(
+                "{}:2: the contact from ipn:1.0 to ipn:2.0 overlaps another of these nodes: `dhow contacts` shows it",
+                plan.display()
+            )
+        );
+        let error = compose(&[add("ipn:3.0", "+1min"), add("ipn:3.0", "+2min")]);
+        assert_eq!(
+            error.what,
+            "the contact from ipn:1.0 to ipn:3.0 overlaps another of these nodes: `dhow contacts` shows it"
+        );
     }
 }

@@ -449,6 +449,13 @@ impl Neighbour {
         self.parameters.is_some() && self.in_flight > 0 && self.is_quiet(now)
     }
 
+    /// When octets last came. A session over datagrams is there before any did.
+    pub(crate) fn last_heard(&self) -> Option<Instant> {
+        let counts = self.session.datagram_counts();
+        let is_heard = counts.is_none_or(|it| it.received > 0);
+        is_heard.then_some(self.heard)
+    }
+
     /// True when nothing has come for a while.
     pub(crate) fn is_quiet(&self, now: Instant) -> bool {
         now - self.heard >= SILENCE

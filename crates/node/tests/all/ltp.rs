@@ -120,6 +120,21 @@ fn a_bundle_stays_until_the_peer_has_it_on_its_disk() {
 }
 
 #[test]
+fn a_session_stands_before_anything_is_heard_of_the_peer() {
+    let mut world = pair(9, LtpPolicy::default(), |_, _| ());
+    world.settle();
+    let node = |world: &World| {
+        let node = world.machines[0].node.as_ref().unwrap();
+        (node.sessions()[0].heard, node.links()[0].heard)
+    };
+    assert_eq!(node(&world), (None, None));
+    offer(&mut world, &[10]);
+    world.until("an answer has come", |world| stored(world, 0) == 0);
+    let (session, link) = node(&world);
+    assert!(session.is_some() && session == link, "{session:?} {link:?}");
+}
+
+#[test]
 fn green_data_is_not_acknowledged() {
     let policy = LtpPolicy {
         red: RedPart::None,

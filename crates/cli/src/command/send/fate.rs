@@ -88,7 +88,7 @@ impl Outcome {
                 "{id} was deleted at {at}: {}",
                 self.reason_text.as_deref().unwrap_or_default()
             ),
-            Fate::Unreported => format!("{id} was not heard of"),
+            Fate::Unreported => format!("no report came on {id}"),
         }
     }
 }
@@ -249,7 +249,7 @@ impl Fates {
             } else {
                 ""
             };
-            text.push_str(&format!("; not heard of: {}{more}", open.join(", ")));
+            text.push_str(&format!("; no report on: {}{more}", open.join(", ")));
         }
         text
     }
@@ -365,7 +365,7 @@ mod tests {
         fates.reported(&report(Fate::Delivered, &elsewhere, 1), &elsewhere, &here);
         assert_eq!(
             (fates.delivered(), fates.complaint().as_str()),
-            (0, "; not heard of: 1000/1")
+            (0, "; no report on: 1000/1")
         );
         assert!(!fates.is_heard_of());
     }

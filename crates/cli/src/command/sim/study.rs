@@ -21,13 +21,13 @@ use crate::output::{self, Form};
 use crate::quantity;
 use crate::table::{Align, Table};
 
-/// Figures of the table, by the names of The ONE's message statistics, with their decimals.
-const FIGURES: [(&str, usize); 5] = [
-    ("delivery_prob", 3),
-    ("overhead_ratio", 1),
-    ("latency_avg", 0),
-    ("hopcount_avg", 2),
-    ("buffertime_avg", 0),
+/// Figures of the table, by the names of The ONE's message statistics, with their decimals; those of times follow from the times.
+const FIGURES: [(&str, Option<usize>); 5] = [
+    ("delivery_prob", Some(3)),
+    ("overhead_ratio", Some(1)),
+    ("latency_avg", None),
+    ("hopcount_avg", Some(2)),
+    ("buffertime_avg", None),
 ];
 
 /// The runs of a scenario's variants and of what it sweeps, each with several seeds.
@@ -257,10 +257,15 @@ fn table(repeats: &Repeats) -> String {
     format!("{heading}\n{}", table.render(0))
 }
 
-fn cell(figure: Option<&Estimated>, decimals: usize) -> String {
+fn cell(figure: Option<&Estimated>, decimals: Option<usize>) -> String {
     let Some(it) = figure else {
         return "-".to_owned();
     };
+    let decimals = decimals.unwrap_or(match it.mean {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 3,
+    });
     let mean = format!("{:.decimals$}", it.mean);
     match (it.confidence, it.deviation) {
         (Some(half), Some(deviation)) => {
@@ -301,5 +306,8 @@ mod tests {
             ["direct", "1", "-", "-", "1234", "-", "-"],
             "{text}"
         );
+        let mut repeats = Repeats::default();
+        repeats.add(&set("near"), 1, &[figure("latency_avg", 0.8251)]);
+        assert!(table(&repeats).contains(" 0.825 "), "{}", table(&repeats));
     }
 }

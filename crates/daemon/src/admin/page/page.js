@@ -47,6 +47,11 @@ function time(ms) {
   return `${Math.floor(ms)} ms`;
 }
 
+function heard(flows) {
+  const times = flows.map((it) => it.session.heard_ago_ms).filter((ms) => ms !== null);
+  return times.length ? time(Math.min(...times)) : "";
+}
+
 const num = (text) => ({ text, kind: "number" });
 
 function rates(session, now) {
@@ -70,7 +75,7 @@ function showLinks(links, sessions, waiting) {
       peer ?? "",
       num(own.length ? rate(own.reduce((sum, it) => sum + it.out, 0)) : ""),
       num(own.length ? rate(own.reduce((sum, it) => sum + it.in, 0)) : ""),
-      num(own.length ? time(Math.min(...own.map((it) => it.session.heard_ago_ms))) : ""),
+      num(heard(own)),
       num(rest.waiting === undefined ? "" : number(rest.waiting)),
       { text: rest.error ?? "", kind: "error" },
       rest.action ?? "",
