@@ -154,16 +154,25 @@ impl Node {
     #[must_use]
     pub fn why_endpoint(&self, now: Now, destination: &EndpointId) -> Why {
         let mut why = self.why(now, destination);
-        why.causes = self.causes_of(now, destination, None);
         let (mut is_undecided, mut last) = (false, None::<&Refusal>);
-        for (key, _) in self.bundles_for(destination) {
+        let (mut resting, mut fragment) = (None, None);
+        for (key, entry) in self.bundles_for(destination) {
+            match entry.state() {
+                State::AwaitingRetry { .. } => resting = resting.or(Some((key, entry))),
+                State::Reassembling => fragment = fragment.or(Some(entry)),
+                _ => {}
+            }
             is_undecided |= self.forwarding.awaits_decision(key);
             let newer = |it: &&Refusal| last.is_none_or(|last| last.at < it.at);
             last = self.forwarding.refusal(key).filter(newer).or(last);
         }
-        if is_undecided {
-            why.causes = Vec::from([Cause::Undecided]);
-        }
+        // What keeps one that was tried back keeps others like it back.
+        why.causes = match is_undecided {
+            true => Vec::from([Cause::Undecided]),
+            false => self.causes_of(now, destination, resting),
+        };
+        let missing = fragment.map(|fragment| self.missing(fragment));
+        why.causes.splice(..0, missing);
         why.causes.extend(last.map(|last| refused(now, last)));
         why
     }
@@ -224,7 +233,12 @@ impl Node {
             State::InFlight if is_here => causes.push(Cause::Delivering),
             State::InFlight => causes.push(Cause::Sending(self.senders_of(key))),
             State::Reassembling => causes.push(self.missing(entry)),
-            State::AwaitingRetry { until } => causes.push(Cause::Resting(millis(until, now))),
+            State::AwaitingRetry { until } => {
+                causes.push(Cause::Resting(millis(until, now)));
+                let mut all = self.causes_of(now, destination, Some((key, entry)));
+                all.retain(|cause| matches!(cause, Cause::Way(way) if !way.bars.is_empty()));
+                causes.append(&mut all);
+            }
             State::Sent => causes.push(match self.held.custody().is_custodian(key) {
                 true => Cause::AwaitingSignal,
                 false => Cause::Sent,

@@ -187,7 +187,7 @@ fn sentences(cause: &Value, destination: &str, is_here: bool) -> Vec<Sentence> {
             "the next hop has it, and has not said whether it takes custody",
         )),
         "reassembling" => one(Sentence::of(format!(
-            "it is a fragment: {} of {} octets of the whole are here",
+            "fragments are missing: {} of {} octets of the whole are here",
             quantity::thousands(number(cause, "octets").unwrap_or(0)),
             quantity::thousands(number(cause, "total_octets").unwrap_or(0)),
         ))
@@ -352,7 +352,7 @@ fn barred(bar: &Value, name: &str) -> Sentence {
             Sentence::of(format!("{name} is where it came from: it never goes back"))
         }
         "too_large" => Sentence::of(format!(
-            "{name} takes {} octets in one transfer; this has {} and must not be fragmented",
+            "{name} takes {} octets in one transfer; a bundle of {} must not be fragmented",
             quantity::thousands(number(bar, "transfer_mru_octets").unwrap_or(0)),
             quantity::thousands(number(bar, "octets").unwrap_or(0)),
         ))

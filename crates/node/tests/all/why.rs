@@ -188,16 +188,63 @@ fn a_bundle_too_large_for_its_only_neighbour_says_so() {
     });
     let whole = BundleFlags::MUST_NOT_FRAGMENT.bits();
     send(&mut world, "ipn:2.1", whole, 5_000);
-    let why = of_endpoint(&world, "ipn:2.1");
-    assert_eq!(way(&why).sessions, 1);
-    let why = of_bundle(&world);
-    match &why.causes[..] {
-        [Cause::Resting(_)] => {}
-        _ => assert!(
-            matches!(way(&why).bars[..], [Bar::TooLarge { octets, transfer_mru: 1_000 }] if octets > 5_000),
-            "{why:?}"
-        ),
+    let is_too_large = |why: &Why| {
+        let found = why.causes.iter().find_map(|cause| match cause {
+            Cause::Way(way) => Some(way),
+            _ => None,
+        });
+        let bars = found.map(|way| (way.sessions, &way.bars[..]));
+        matches!(bars, Some((1, [Bar::TooLarge { octets, transfer_mru: 1_000 }])) if *octets > 5_000)
+    };
+    let mut rested = false;
+    for _ in 0..20 {
+        let (bundle, endpoint) = (of_bundle(&world), of_endpoint(&world, "ipn:2.1"));
+        let rests = matches!(bundle.causes[0], Cause::Resting(_));
+        assert!(is_too_large(&bundle), "{bundle:?}");
+        assert!(!rests || is_too_large(&endpoint), "{endpoint:?}");
+        rested |= rests;
+        world.stay(1);
     }
+    assert!(rested);
+}
+
+#[test]
+fn of_an_endpoint_with_fragments_it_is_told_how_much_of_the_whole_is_here() {
+    let mut world = line(2, |number, config| {
+        config.listeners = listeners(SessionPolicy {
+            transfer_mru: 1_000,
+            ..SessionPolicy::default()
+        });
+        if number == 2 {
+            config.links.clear();
+        }
+    });
+    let there = |world: &World| {
+        let node = world.machines[1].node.as_ref().unwrap();
+        node.why_endpoint(world.now(1), &"ipn:2.1".parse().unwrap())
+    };
+    let mut sender = Client::new("ipn:1.9", false);
+    let adu = BundleAdu {
+        dst_eid: "ipn:2.1".into(),
+        ..BundleAdu::default()
+    };
+    sender.send(adu, &vec![7; 50_000]);
+    world.connect(0, sender);
+    world.until("a fragment has come", |world| {
+        there(world).present.fragments > 0
+    });
+    let why = there(&world);
+    let [
+        Cause::Fragments {
+            octets,
+            total_octets: 50_000,
+        },
+        Cause::NotRegistered,
+    ] = why.causes[..]
+    else {
+        panic!("{why:?}");
+    };
+    assert!((1..50_000).contains(&octets), "{why:?}");
 }
 
 #[test]
