@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::Presence;
 use dhow_sim::Run as Simulation;
-use dhow_testbed::graph::Circle;
+use dhow_testbed::graph::Layout;
 use dhow_testbed::results::{Run as Ran, Status};
 use dhow_testbed::run::Standing;
 use dhow_testbed::simulated::contacts;
@@ -371,9 +371,9 @@ impl Told {
 
 /// The part of a run that does not change: its network, and when links come and go.
 fn plan(run: &str, set: &str, scenario: &Scenario) -> Value {
-    let circle = Circle::of(scenario.nodes.len());
+    let layout = Layout::of(scenario);
     let nodes = scenario.nodes.iter().enumerate().map(|(at, node)| {
-        let (x, y) = circle.place(at);
+        let (x, y) = layout.place(at);
         json!({"name": node.name, "x": x.round(), "y": y.round()})
     });
     let links = scenario.links.iter().map(|link| {
@@ -398,7 +398,7 @@ fn plan(run: &str, set: &str, scenario: &Scenario) -> Value {
         "run": run,
         "set": set,
         "end_ms": millis(scenario.stop.at),
-        "side": circle.side().round(),
+        "height": layout.size().1.round(),
         "nodes": nodes.collect::<Vec<_>>(),
         "links": links.collect::<Vec<_>>(),
         "contacts": told.collect::<Vec<_>>(),

@@ -5,6 +5,7 @@ import { $, Log, fill, number, octets, say, scaled, shape, things } from "./part
 const ROWS = 40; // of each table
 const GRAPH_NODES = 400; // a picture of more shows nothing
 const NAMES_NODES = 60; // more names would lie on each other
+const RATES_LINKS = 12; // so would more rates, which the table has
 const TIMELINE_ROWS = 24;
 const SILENCE_MS = 8000; // the lab says something every two seconds
 
@@ -118,7 +119,7 @@ function makeGraph() {
   const isDrawn = plan.nodes.length > 0 && plan.nodes.length <= GRAPH_NODES;
   graph.toggleAttribute("hidden", !isDrawn);
   if (!isDrawn) return;
-  // The circle of nodes, with room for names and discs about it.
+  // The nodes, with room for discs about them.
   const [across, down] = ["x", "y"].map((key) => plan.nodes.map((node) => node[key]));
   const [x, y] = [Math.min(...across) - 70, Math.min(...down) - 60];
   const [width, height] = [Math.max(...across) + 70 - x, Math.max(...down) + 60 - y];
@@ -135,7 +136,7 @@ function makeGraph() {
     return line;
   });
   const labels = plan.links.map((link) => {
-    if (!named || plan.links.length > NAMES_NODES) return null;
+    if (!named || plan.links.length > RATES_LINKS) return null;
     const [a, b] = [plan.nodes[link.a], plan.nodes[link.b]];
     const label = shape("text", { class: "soft", x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 - size / 2, style: `font-size:${size}px` });
     graph.append(label);
@@ -148,13 +149,20 @@ function makeGraph() {
     graph.append(disc, dot);
     let name = null;
     if (named) {
-      const below = node.y > plan.side / 2 ? size * 2 : -size * 1.3;
+      const below = node.y > plan.height / 2 ? size * 2 : -size * 1.3;
       graph.append(shape("text", { x: node.x, y: node.y + below, style: `font-size:${size}px` }, node.name));
       name = shape("text", { class: "soft", x: node.x, y: node.y + below + (below > 0 ? size * 1.15 : -size * 1.15), style: `font-size:${size}px` });
       graph.append(name);
     }
     return { disc, dot, name };
   });
+  // Names beside the nodes at the edges have their room too.
+  for (const { name } of nodes) if (name) say(name, "1,000 bundles");
+  const all = graph.getBBox();
+  const [left, top] = [Math.min(x, all.x - 5), Math.min(y, all.y - 5)];
+  const [right, bottom] = [Math.max(x + width, all.x + all.width + 5), Math.max(y + height, all.y + all.height + 5)];
+  graph.setAttribute("viewBox", `${left} ${top} ${right - left} ${bottom - top}`);
+  for (const { name } of nodes) if (name) say(name, "");
   drawn = { lines, labels, nodes, size };
 }
 

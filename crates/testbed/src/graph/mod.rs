@@ -1,50 +1,16 @@
-//! A scenario's network as a picture: nodes around a circle, links between them.
+//! A scenario's network as a picture: nodes and the links between them.
+
+mod layout;
 
 use std::fmt::Write as _;
 
 use dhow_scenario::Scenario;
 use dhow_scenario::scenario::{HostKind, Link, Presence};
 
-/// The picture's measures: what a node takes of the circle, its box, and the margin.
-const APART: f64 = 110.0;
+pub use layout::Layout;
+
+/// The size of a node's box.
 const BOX: (f64, f64) = (84.0, 28.0);
-const MARGIN: f64 = 90.0;
-const RADIUS_MIN: f64 = 110.0;
-
-/// A circle with nodes around it, in a square.
-#[derive(Clone, Copy, Debug)]
-pub struct Circle {
-    count: f64,
-    radius: f64,
-}
-
-impl Circle {
-    /// A circle that has room for so many nodes.
-    #[must_use]
-    pub fn of(nodes: usize) -> Self {
-        let count = f64::from(u32::try_from(nodes).unwrap_or(u32::MAX));
-        let radius = (count * APART / std::f64::consts::TAU).max(RADIUS_MIN);
-        Self { count, radius }
-    }
-
-    /// The length of a side of the square.
-    #[must_use]
-    pub fn side(&self) -> f64 {
-        2.0 * (self.radius + MARGIN)
-    }
-
-    /// The place of a node by its position among all: across and down from the upper left corner.
-    #[must_use]
-    pub fn place(&self, position: usize) -> (f64, f64) {
-        let position = f64::from(u32::try_from(position).unwrap_or(0));
-        let angle = std::f64::consts::TAU * position / self.count.max(1.0);
-        let middle = self.side() / 2.0;
-        (
-            middle - self.radius * angle.cos(),
-            middle - self.radius * angle.sin(),
-        )
-    }
-}
 
 /// The network as Graphviz reads it.
 #[must_use]
@@ -78,10 +44,10 @@ pub fn dot(scenario: &Scenario) -> String {
 /// The network as SVG.
 #[must_use]
 pub fn svg(scenario: &Scenario) -> String {
-    let circle = Circle::of(scenario.nodes.len());
-    let (side, at) = (circle.side(), |place| circle.place(place));
+    let layout = Layout::of(scenario);
+    let ((width, height), at) = (layout.size(), |place| layout.place(place));
     let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {side:.0} {side:.0}\" font-family=\"sans-serif\" font-size=\"12\" text-anchor=\"middle\">\n<title>{}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"12\" text-anchor=\"middle\">\n<title>{}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
         escaped(&scenario.name)
     );
     for link in &scenario.links {
