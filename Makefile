@@ -55,7 +55,7 @@ packages:        ## Debian packages of the program and of its symbols, in target
 	$(CARGO) build --profile symbols --locked -p dhow $(PACKAGED)
 	@$(PYTHON) -m packaging.deb $(ARGS)
 
-wheel:           ## a Python wheel of the program and the package dhow, in target/packages (maturin from pip)
+wheel:           ## a Python wheel of the program and the package dhow, in target/packages (maturin, from pip if it is missing)
 	@labs/setup package
 	$(CARGO) build --profile symbols --locked -p dhow $(PACKAGED)
 	@$(PYTHON) -m packaging.wheel $(ARGS)

@@ -1,6 +1,6 @@
 """Makes a Python wheel of a program that is built: the binary and the package of python/, by maturin and pyproject.toml.
 
-    python3 -m packaging.wheel [--binary target/symbols/dhow] [--out target/packages] [--maturin maturin]
+    python3 -m packaging.wheel [--binary target/symbols/dhow] [--out target/packages] [--maturin PROGRAM]
 
 `pip install .` builds the program, too. This takes one that is there, since the Debian packages have the same.
 """
@@ -57,19 +57,32 @@ def make(binary: Path, out: Path, maturin: str) -> Path:
         return Path(shutil.move(wheel, out / wheel.name))
 
 
+def installed() -> str:
+    """The path of maturin: the one of this machine, or one of its own below target/. Raises CalledProcessError."""
+    if found := shutil.which("maturin"):
+        return found
+    place = ROOT / "target" / "maturin"
+    program = place / "bin" / "maturin"
+    if not program.is_file():
+        print(f"installing maturin with pip into {place}", file=sys.stderr)
+        for command in ([sys.executable, "-m", "venv", str(place)], [str(place / "bin" / "pip"), "install", "--quiet", "maturin"]):
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return str(program)
+
+
 def main() -> None:
     """Makes the wheel and says where it is."""
     parser = argparse.ArgumentParser(prog="python3 -m packaging.wheel", description="Make a Python wheel of a program that is built.")
     parser.add_argument("--binary", type=Path, default=ROOT / "target" / "symbols" / "dhow", help="the program")
     parser.add_argument("--out", type=Path, default=ROOT / "target" / "packages", help="the directory of the wheel")
-    parser.add_argument("--maturin", default="maturin", help="maturin, which makes it (pip install maturin)")
+    parser.add_argument("--maturin", help="maturin, which makes it; without it that of this machine, or one that is installed with pip")
     arguments = parser.parse_args()
     if not arguments.binary.is_file():
         sys.exit(f"no program at {arguments.binary}\nhint: cargo build --profile symbols -p dhow")
-    if not shutil.which(arguments.maturin):
-        sys.exit(f"no {arguments.maturin}\nhint: pip install maturin")
+    if arguments.maturin and not shutil.which(arguments.maturin):
+        sys.exit(f"no {arguments.maturin}\nhint: leave --maturin out, and it is installed")
     try:
-        print(make(arguments.binary.resolve(), arguments.out, arguments.maturin))
+        print(make(arguments.binary.resolve(), arguments.out, arguments.maturin or installed()))
     except subprocess.CalledProcessError as error:
         sys.exit(f"cannot make the wheel: {error.cmd[0]} ended with {error.returncode}")
 
