@@ -289,7 +289,11 @@ impl Reporting {
         let gaps_told = (self.gaps_told).saturating_add(gaps(answer.lower, answer.upper));
         let few = FREE_REPORTS.saturating_add(gaps_told / GAPS_PER_REPORT);
         let repairs_soon = gaps(0, answer.lower) < self.gaps_told.div_ceil(2);
-        let has_room = self.reports.len() < local.config.reports_under_way.div_ceil(2)
+        // A repair that is lost again is asked about again, so on a path that loses much more answers than unasked reports wait.
+        let waiting = self.reports.values();
+        let waiting = waiting.filter(|it| it.report.checkpoint == 0).count();
+        let has_room = waiting < local.config.reports_under_way.div_ceil(2)
+            && self.reports.len() < local.config.reports_under_way
             && self.issued < local.config.reports_of(of.received.octets()) / 2
             && (self.unasked < few || repairs_soon);
         if has_room && self.issue(local, of, answer)? {

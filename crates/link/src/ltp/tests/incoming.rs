@@ -231,6 +231,27 @@ fn a_gap_that_stays_is_reported_unasked() {
     assert_eq!(all(&sent), ["report for 4 of 60..80: [(65, 80)]"]);
 }
 
+/// Answers that wait, of a path whose repairs are lost again, keep no gap from being reported: half of the room is for unasked reports.
+#[test]
+fn a_gap_is_reported_unasked_while_answers_wait() {
+    let mut script = Script::new(Config {
+        doubling: 0,
+        reports_under_way: 8,
+        ..config()
+    });
+    let waiting = |script: &mut Script, serial: u64| {
+        let at = serial * 20;
+        script.receive(&[data(1, RedCheckpoint, at..at + 10, (serial, 0))]);
+        assert_eq!(script.sent().len(), 1);
+    };
+    (1..=4).for_each(|serial| waiting(&mut script, serial));
+    script.receive(&[data(1, Red, 200..210, (0, 0))]);
+    let sent = script.pass(SECOND / 20);
+    let unasked =
+        |(_, it): &(u64, Segment)| matches!(it, Segment::Report(_, it) if it.checkpoint == 0);
+    assert_eq!(sent.iter().filter(|it| unasked(it)).count(), 1, "{sent:?}");
+}
+
 /// A sender that repairs late gets few unasked reports: one for each gap would let it take its block for lost (ION's limit).
 #[test]
 fn unasked_reports_are_few_where_gaps_are_many() {
