@@ -1,4 +1,4 @@
-"""The Debian package on a bare system that systemd has booted: installed, a bundle sent and received, supervised, purged. And the wheel on one that has Python."""
+"""The Debian package on a bare system that systemd has booted: installed, a bundle sent and received, supervised, purged. The wheel on one that has Python, and what cargo installs on one that has nothing."""
 
 import json
 import os
@@ -217,6 +217,49 @@ with subprocess.Popen(["dhow", "node", "run", "--config", "node/node.toml"], std
 """
 
 
+# A node, a bundle to itself and its payload, for a shell.
+LETTER = """set -e
+cd /root
+dhow node init ipn:7.0 --dir node
+dhow node run --config node/node.toml > ready &
+node=$!
+for step in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do grep -q ready ready && break; sleep 0.5; done
+echo over the hills > letter
+export DHOW_NODE=/root/node/dhow.sock
+dhow send ipn:7.42 letter
+dhow recv ipn:7.42 --count 1 --timeout 30s --out received
+kill $node
+wait $node
+cat received/*
+"""
+
+
+def inside(tree: Path, steps: str) -> subprocess.CompletedProcess:
+    """The lines of a shell in a tree that is not booted."""
+    command = ["systemd-nspawn", "--directory", str(tree), "--private-network", "--register=no", "--keep-unit", "--pipe", "--quiet", "env", "HOME=/root", "sh", "-c", steps]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+
+
+class Cargo(unittest.TestCase):
+    """What `cargo install` installs, on a bare Debian."""
+
+    def test_what_cargo_installs_needs_nothing_else(self) -> None:
+        why = missing()
+        if why:
+            self.skipTest(why)
+        directory = Path(tempfile.mkdtemp(prefix="dhow-cargo-"))
+        self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+        # As it is built for the other tests, so that it is not built again.
+        command = ["cargo", "install", "--path", "crates/cli", "--features", "otlp,postgres,top", "--debug", "--locked", "--root", str(directory / "installed")]
+        made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        tree = directory / "tree"
+        subprocess.run(["cp", "-a", "--reflink=auto", str(base()), str(tree)], check=True)
+        shutil.copy(directory / "installed" / "bin" / "dhow", tree / "usr" / "local" / "bin")
+        done = inside(tree, LETTER)
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1:]), (0, ["over the hills"]), done.stdout + done.stderr)
+
+
 class Wheel(unittest.TestCase):
     """The wheel on a bare Debian with Python."""
 
@@ -236,6 +279,5 @@ class Wheel(unittest.TestCase):
         shutil.copy(wheel, tree / "root")
         (tree / "root" / "application.py").write_text(APPLICATION, encoding="utf-8")
         steps = f"cd /root && python3 -m venv env && env/bin/pip install --quiet --no-index {wheel.name} && PATH=/root/env/bin:$PATH python3 application.py"
-        inside = ["systemd-nspawn", "--directory", str(tree), "--private-network", "--register=no", "--keep-unit", "--pipe", "--quiet", "env", "HOME=/root", "sh", "-c", steps]
-        done = subprocess.run(inside, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+        done = inside(tree, steps)
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1:]), (0, ["True b'over the hills'"]), done.stdout + done.stderr)

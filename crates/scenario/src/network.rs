@@ -31,6 +31,8 @@ pub(crate) struct Network {
     by_number: BTreeMap<u32, NodeIndex>,
     by_link: BTreeMap<String, LinkIndex>,
     by_ends: BTreeMap<(NodeIndex, NodeIndex), LinkIndex>,
+    /// The links that share the wire of another, by the place of that.
+    by_wire: BTreeMap<usize, Vec<LinkIndex>>,
 }
 
 impl Network {
@@ -131,13 +133,15 @@ impl Network {
             let what = format!("'{}' is a wire between other hosts", wire.name);
             return Err(what);
         }
-        self.insert_link(between, name, |name| Link {
+        let index = self.insert_link(between, name, |name| Link {
             name,
             between,
             retry: retry.unwrap_or(wire.retry),
             over: Some(over),
             ..wire
-        })
+        })?;
+        self.by_wire.entry(over.0).or_default().push(index);
+        Ok(index)
     }
 
     fn insert_link(
@@ -187,11 +191,11 @@ impl Network {
             );
             return Err(what);
         }
-        let on_wire = |(index, link): &(usize, &mut Link)| {
-            *index == contact.link.0 || link.over == Some(contact.link)
-        };
-        for (_, link) in self.links.iter_mut().enumerate().filter(on_wire) {
-            link.presence = Presence::Planned;
+        let over = self.by_wire.get(&contact.link.0).into_iter().flatten();
+        for index in over.chain([&contact.link]) {
+            if let Some(link) = self.links.get_mut(index.0) {
+                link.presence = Presence::Planned;
+            }
         }
         self.contacts.push(contact);
         Ok(())
