@@ -101,16 +101,19 @@ class Examples(Workplace):
             from paho.mqtt import publish, subscribe
             from threading import Thread
             here, there = map(int, sys.argv[1:])
-            got = []
+            got = set()
             def take(client, _, message):
-                got.append((message.topic, message.payload))
+                # With a quality of 1 a message may come again.
+                if (message.topic, message.payload) in got:
+                    return
+                got.add((message.topic, message.payload))
                 if len(got) == 1:
                     publish.multiple([{"topic": "sensors/%d" % at, "payload": b"\\0%d" % at, "qos": 1} for at in range(50)], port=here)
                 if len(got) == 51:
                     client.disconnect()
             Thread(target=lambda: publish.single("sensors/first", "first", 1, True, port=here)).start()
             subscribe.callback(take, "sensors/#", qos=1, port=there)
-            assert sorted(got[1:]) == sorted(("sensors/%d" % at, b"\\0%d" % at) for at in range(50)), got
+            assert got == {("sensors/first", b"first")} | {("sensors/%d" % at, b"\\0%d" % at) for at in range(50)}, got
         """
         until(lambda: all(self.answers(port) for port in ports), "the brokers listen")
         self.example(self.receiver, "mqtt.py", "out", "ipn:2.80", f"127.0.0.1:{ports[1]}", python=python)
