@@ -14,6 +14,8 @@ pub(super) struct Cargo {
     begin: usize,
     parcel: Option<Arc<Parcel>>,
     is_nonsense: bool,
+    /// Its octets are of no interest any more, and are not here.
+    is_forgotten: bool,
     /// Bundles of which all is known.
     pub(super) whole: Vec<Arc<Parcel>>,
 }
@@ -29,6 +31,9 @@ pub(super) enum Step {
 impl Cargo {
     /// More octets; whether those that are known already are the same.
     pub(super) fn add(&mut self, offset: u64, octets: &[u8]) -> (Vec<Step>, bool) {
+        if self.is_forgotten {
+            return (Vec::new(), true);
+        }
         let Ok(start) = usize::try_from(offset) else {
             return (Vec::new(), false);
         };
@@ -66,7 +71,7 @@ impl Cargo {
     /// Nothing more of its octets is of interest.
     pub(super) fn forget(&mut self) {
         self.octets = Vec::new();
-        self.is_nonsense = true;
+        (self.is_nonsense, self.is_forgotten) = (true, true);
     }
 
     fn look(&mut self) -> Vec<Step> {
@@ -119,5 +124,14 @@ mod tests {
         assert!(!cargo.add(5, &[5, 6, 7, 9]).1, "one at the end");
         assert!(cargo.add(0, &[0xff, 1, 0xff, 3, 5, 5, 6, 7, 8]).1);
         assert_eq!(cargo.octets, [0xff, 1, 0xff, 3, 5, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn what_leaves_once_more_when_all_is_over_is_no_fault() {
+        let mut cargo = Cargo::default();
+        assert!(cargo.add(0, &[0xff, 1, 2]).1);
+        cargo.forget();
+        assert!(cargo.add(0, &[0xff, 1, 2]).1);
+        assert!(cargo.octets.is_empty());
     }
 }
