@@ -96,7 +96,7 @@ impl Init {
         };
         if self.system && !is_of_service {
             output::note(
-                "this machine has no user and no service for it: the package dhow installs them, and must be able to read the file (group dhow)",
+                "this machine has no service for it: the package dhow installs that, and `chgrp dhow` lets it read the file",
             );
         }
         match common.form() {

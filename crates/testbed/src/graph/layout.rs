@@ -76,7 +76,7 @@ fn circle(count: usize) -> Vec<Place> {
         .collect()
 }
 
-/// Links from each node to each other by the shortest way, the rows one behind the other; where there is none, so many as nodes.
+/// A row for each node with the links from it to each other by the shortest way; where there is none, two more than the longest way has.
 fn distances(count: usize, links: &[(usize, usize)]) -> Vec<Vec<f64>> {
     let mut neighbours = vec![Vec::new(); count];
     for (one, other) in links {
@@ -86,9 +86,8 @@ fn distances(count: usize, links: &[(usize, usize)]) -> Vec<Vec<f64>> {
             }
         }
     }
-    let far = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
     let from = |start: usize| {
-        let mut row = vec![far; count];
+        let mut row = vec![f64::INFINITY; count];
         let mut next = vec![start];
         let mut away = 0.0;
         while !next.is_empty() {
@@ -105,7 +104,13 @@ fn distances(count: usize, links: &[(usize, usize)]) -> Vec<Vec<f64>> {
         }
         row
     };
-    (0..count).map(from).collect()
+    let mut rows: Vec<Vec<f64>> = (0..count).map(from).collect();
+    let known = rows.iter().flatten().copied().filter(|it| it.is_finite());
+    let longest = known.fold(0.0, f64::max);
+    for far in rows.iter_mut().flatten().filter(|it| it.is_infinite()) {
+        *far = longest + 2.0;
+    }
+    rows
 }
 
 /// Places whose distances are most like these in two dimensions (classical scaling, Torgerson 1952); `None` of a network that a circle shows better,
@@ -207,5 +212,29 @@ mod tests {
         assert!((0..12).map(|it| layout.place(it)).all(|(x, y)| {
             (MARGIN..=width - MARGIN).contains(&x) && (MARGIN..=height - MARGIN).contains(&y)
         }));
+    }
+
+    #[test]
+    fn parts_that_nothing_joins_are_beside_each_other() {
+        let part = |name: &str| {
+            format!("[[grid]]\nname = \"{name}-\"\nwidth = 5\nheight = 5\nrate = \"1Mbit\"\n")
+        };
+        let text = format!("{}{}[stop]\nat = \"1s\"\n", part("a"), part("b"));
+        let scenario = Scenario::parse(Path::new("s.toml"), &text).expect("a scenario");
+        let layout = Layout::of(&scenario);
+        let (width, height) = layout.size();
+        assert!(width.max(height) < 20.0 * LENGTH, "{width} {height}");
+        for link in &scenario.links {
+            let (a, b) = (
+                layout.place(link.between.0.0),
+                layout.place(link.between.1.0),
+            );
+            let length = (a.0 - b.0).hypot(a.1 - b.1);
+            assert!(
+                (0.5 * LENGTH..1.6 * LENGTH).contains(&length),
+                "{}: {length}",
+                link.name
+            );
+        }
     }
 }
