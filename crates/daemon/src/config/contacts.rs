@@ -99,7 +99,7 @@ impl NodeFile {
     /// # Errors
     /// When a plan cannot be read, or contacts make no sense or contradict each other; the first such contact is named.
     pub fn contacts(text: &str, path: &Path, start: DtnTime) -> Result<ContactTable, FileError> {
-        Self::contacts_of(text, path, start, Lines::OfFile)
+        Self::contacts_of(text, path, start, None)
     }
 
     /// The same of the text of a node file with what was changed at run time: no line of the file is named.
@@ -111,22 +111,18 @@ impl NodeFile {
         path: &Path,
         start: DtnTime,
     ) -> Result<ContactTable, FileError> {
-        Self::contacts_of(text, path, start, Lines::Edited)
+        Self::contacts_of(text, path, start, Some(path))
     }
 
     fn contacts_of(
         text: &str,
         path: &Path,
         start: DtnTime,
-        lines: Lines,
+        edited: Option<&Path>,
     ) -> Result<ContactTable, FileError> {
         let document = Document::read(path, text, SECTIONS)?;
-        let edited = match lines {
-            Lines::OfFile => None,
-            Lines::Edited => Some(path.to_path_buf()),
-        };
         let mut found = Found {
-            edited,
+            edited: edited.map(Path::to_path_buf),
             ..Found::default()
         };
         for entries in document.all("contact") {
@@ -204,13 +200,6 @@ fn read_contact(document: &Document<'_>, entries: &Entries) -> Result<Written, F
         octets_per_s: entries.rate("rate").unwrap_or(0),
         light_time_ms: millis(entries.duration("light_time")),
     })
-}
-
-/// Whether the lines of a text are those of its file.
-#[derive(Clone, Copy, Debug)]
-enum Lines {
-    OfFile,
-    Edited,
 }
 
 /// Contacts, and the file and line of each.
