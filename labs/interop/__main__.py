@@ -26,6 +26,7 @@ from labs.rig.node import NodeFailed
 from labs.rig.terminal import say, table
 
 SIZES = {"0 B": 0, "1 B": 1, "1 kB": 1_000, "64 kB": 64_000, "1 MB": 1_000_000, "10 MB": 10_000_000}
+MORE_SIZES = {"100 MB": 100_000_000}
 PEERS: dict[str, type[Peer]] = {
     "dtn7": Dtn7, "hardy": Hardy, "dtnme": Dtnme, "ibrdtn": IbrDtn, "ion": Ion, "hdtn": Hdtn, "hdtn6": Hdtn6}
 # Those that are found by beacons as well.
@@ -51,20 +52,22 @@ class Cell:
 class Matrix:
     """All cells, filled one after the other."""
 
-    def __init__(self, binary: Path, directory: Path) -> None:
+    def __init__(self, binary: Path, directory: Path, full: bool) -> None:
         self.binary = binary
+        self.full = full
+        self.sizes = SIZES | (MORE_SIZES if full else {})
         self.directory = directory
         self.cells: list[Cell] = []
         self.notes: list[str] = []
         self.meetings: list[meeting.Outcome] = []
         self.faults = 0
         dice = random.Random(7)
-        for octets in SIZES.values():
+        for octets in self.sizes.values():
             (directory / str(octets)).write_bytes(dice.randbytes(octets))
 
     def fill(self, peer: str, direction: str, transfer: Callable[[Path], None]) -> None:
         """One row: every size in one direction."""
-        for size, octets in SIZES.items():
+        for size, octets in self.sizes.items():
             reason = None
             try:
                 transfer(self.directory / str(octets))
@@ -78,7 +81,7 @@ class Matrix:
     def fail(self, peer: str, directions: list[str], reason: str) -> None:
         """All rows of a peer that could not be tried."""
         say(f"{peer}: {reason}")
-        self.cells += [Cell(peer, direction, size, reason) for direction in directions for size in SIZES]
+        self.cells += [Cell(peer, direction, size, reason) for direction in directions for size in self.sizes]
 
     def try_node(self, kind: type[Peer]) -> None:
         """Both directions with one peer node, under the judge's eyes."""
@@ -102,7 +105,7 @@ class Matrix:
                         crew, peer.directory / "session.pcapng", [peer.port, peer.dhow_port], transport, kind.spoken)
                 peer.node.start()
                 peer.start()
-                for direction, lost in peer.rows():
+                for direction, lost in peer.rows(self.full):
                     peer.lose(lost)
                     self.fill(peer.name, direction, peer.from_dhow if direction.startswith("from") else peer.to_dhow)
                 peer.node.stop()
@@ -112,7 +115,7 @@ class Matrix:
                 else:
                     self.notes.append(f"{peer.name}: not judged, {missing}")
         except (NotInstalled, Unable, NodeFailed) as error:
-            self.fail(kind.name, [direction for direction, _ in kind.rows()], str(error))
+            self.fail(kind.name, [direction for direction, _ in kind.rows(self.full)], str(error))
 
     def judge(self, peer: Peer, capture: Capture) -> None:
         """The verdict of tshark on the frames that dhow sent to this peer."""
@@ -152,7 +155,7 @@ class Matrix:
         for cell in self.cells:
             rows.setdefault((cell.peer, cell.direction), []).append(cell)
         lines = [table(
-            ["peer, direction", *SIZES],
+            ["peer, direction", *self.sizes],
             [[f"{peer}, {direction}", *(cell.mark for cell in cells)] for (peer, direction), cells in rows.items()])]
         reasons = [cell for cell in self.cells if cell.reason]
         lines += [f"✗ {cell.peer}, {cell.direction}, {cell.size}: {cell.reason}" for cell in reasons]
@@ -166,13 +169,14 @@ def main() -> int:
     """Returns 0 when all was tried and tshark found no fault; reasons are part of the result."""
     parser = argparse.ArgumentParser(prog="make interop", description=__doc__)
     parser.add_argument("--peers", nargs="*", choices=[*PEERS, "clients"], default=[*PEERS, "clients"])
+    parser.add_argument("--full", action="store_true", help="100 MB as well, and over LTP losses of 1 %% beside those of 5 %%")
     parser.add_argument("--json", action="store_true", help="print cells and notes as JSON")
     parser.add_argument("--keep", action="store_true", help="keep logs and captures and say where they are")
     options = parser.parse_args()
     end_on_sigterm()
     directory = Path(tempfile.mkdtemp(prefix="dhow-interop-"))
     try:
-        matrix = Matrix(dhow("release"), directory)
+        matrix = Matrix(dhow("release"), directory, options.full)
         for name in options.peers:
             if name == "clients":
                 matrix.try_clients()

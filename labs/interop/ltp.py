@@ -19,8 +19,8 @@ RATE_BITS_PER_S = 20_000_000
 SEGMENT_OCTETS = 1_400
 LIGHT_TIME_MS = 10
 
-# Bundles that a peer must hold, octets.
-HELD_OCTETS = 100_000_000
+# Bundles that a peer must hold, octets: several copies of the largest.
+HELD_OCTETS = 600_000_000
 
 
 class OverLtp(OnPath):
@@ -30,6 +30,7 @@ class OverLtp(OnPath):
     transport = socket.SOCK_DGRAM
     spoken = "ltp"
     losses = (0.0, 0.05)
+    more_losses = (0.01,)
     engine: int  # of the peer
 
     def __init__(self, crew: Crew, dhow: Path, directory: Path) -> None:

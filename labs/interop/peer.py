@@ -18,8 +18,11 @@ SERVICE = 42
 # The octets that a bundle adds to its payload at least.
 HEADER_OCTETS = 60
 
-# Seconds that one bundle may take.
+# Seconds that one bundle may take, beside those for its octets.
 PATIENCE_S = 30.0
+
+# The pace below which a bundle is late, octets a second.
+SLOWEST = 400_000
 
 
 class Unable(Exception):
@@ -40,6 +43,7 @@ class Peer(ABC):
     transport = socket.SOCK_STREAM  # that the layer needs
     spoken = "tcpcl"  # the judge's name of the layer; none of one whose judge is not asked
     losses: tuple[float, ...] = (0.0,)  # parts of the datagrams that are lost in each direction; all sizes are tried with each
+    more_losses: tuple[float, ...] = ()  # that take longer
     send_options: tuple[str, ...] = ()  # of `dhow send`
     strip_checksum = False  # whether dhow must leave out the checksums of payload blocks
     resume = True  # whether it takes sessions with extensions that it does not know (RFC 9174 4.8)
@@ -51,6 +55,9 @@ class Peer(ABC):
         directory.mkdir(parents=True)
         self.port = free_port(self.transport)
         self.dhow_port = free_port(self.transport)
+        # Payloads that did not come in time, there and here: they may come beside those of later transfers, once.
+        self.late_there: list[bytes] = []
+        self.late_here: list[bytes] = []
         self.node = Node(crew, dhow, directory / "dhow", self.settings())
 
     def settings(self) -> Settings:
@@ -63,10 +70,10 @@ class Peer(ABC):
             listen_policy=policy)
 
     @classmethod
-    def rows(cls) -> list[tuple[str, float]]:
+    def rows(cls, full: bool) -> list[tuple[str, float]]:
         """The directions that are tried, and what is lost there."""
         return [(f"{direction}{f', {lost:.0%} lost' if lost else ''}", lost)
-                for lost in cls.losses for direction in ("from dhow", "to dhow")]
+                for lost in sorted(cls.losses + (cls.more_losses if full else ())) for direction in ("from dhow", "to dhow")]
 
     def lose(self, lost: float) -> None:
         """Lets a part of the datagrams be lost from now on, in each direction."""
@@ -105,8 +112,16 @@ class Peer(ABC):
         done = self.node.run("send", *self.send_options, self.destination, str(file))
         if done.returncode != 0:
             raise Unable(f"dhow send: {last_line(done.stderr)}")
-        payload = wait_for(self.received, "it did not arrive at the peer")
-        if payload == file.read_bytes():
+        sent = file.read_bytes()
+        try:
+            payload = wait_for(self.received, "it did not arrive at the peer", patience_s(file))
+            while payload != sent and payload in self.late_there:
+                self.late_there.remove(payload)
+                payload = wait_for(self.received, "it did not arrive at the peer", patience_s(file))
+        except Unable:
+            self.late_there.append(sent)
+            raise
+        if payload == sent:
             return
         while self.received() is not None:
             pass  # other fragments must not be taken for the next file
@@ -116,19 +131,29 @@ class Peer(ABC):
 
     def to_dhow(self, file: Path) -> None:
         """One bundle from the peer to dhow. Raises Unable."""
-        inbox = self.directory / "inbox"
+        sent = file.read_bytes()
         self.send(file)
+        payload = self.arrived(file)
+        while payload != sent and payload in self.late_here:
+            self.late_here.remove(payload)
+            payload = self.arrived(file)
+        if payload != sent:
+            raise Unable(f"{len(payload)} octets arrived, and not those that were sent")
+
+    def arrived(self, file: Path) -> bytes:
+        """The payload of the next bundle at dhow, while that of a file is waited for. Raises Unable."""
+        inbox = self.directory / "inbox"
+        patience = patience_s(file)
         done = self.node.run(
-            "recv", f"ipn:1.{SERVICE}", "--count", "1", "--out", str(inbox), "--timeout", f"{PATIENCE_S:.0f}s",
-            timeout_s=PATIENCE_S + 30)
+            "recv", f"ipn:1.{SERVICE}", "--count", "1", "--out", str(inbox), "--timeout", f"{patience:.0f}s",
+            timeout_s=patience + 30)
         if done.returncode != 0:
+            self.late_here.append(file.read_bytes())
             raise Unable("it did not arrive at dhow")
-        arrived = list(inbox.iterdir())
-        payloads = [path.read_bytes() for path in arrived]
-        for path in arrived:
-            path.unlink()
-        if payloads != [file.read_bytes()]:
-            raise Unable(f"{len(payloads)} bundles arrived, and not what was sent")
+        [path] = inbox.iterdir()
+        payload = path.read_bytes()
+        path.unlink()
+        return payload
 
 
 class OnPath(Peer):
@@ -176,9 +201,14 @@ def oldest_whole(inbox: Path, pattern: str = "*") -> bytes | None:
     return None
 
 
-def wait_for(ask: Callable[[], bytes | None], failure: str) -> bytes:
+def patience_s(file: Path) -> float:
+    """Seconds that a bundle with the octets of a file may take."""
+    return PATIENCE_S + file.stat().st_size / SLOWEST
+
+
+def wait_for(ask: Callable[[], bytes | None], failure: str, patience: float) -> bytes:
     """Asks until there is an answer."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + patience
     while (answer := ask()) is None:
         if time.monotonic() > end:
             raise Unable(failure)

@@ -249,6 +249,62 @@ fn curves_of_one_verdict_are_told_in_one_sentence() {
     assert!(page.contains(">traffic.lifetime = 1h<"), "{page}");
 }
 
+/// The columns of the lines of the first table behind a place of a page.
+fn lines_behind(page: &str, place: &str) -> Vec<Vec<String>> {
+    let (_, table) = page.split_once(place).unwrap();
+    let table = table.split("</table>").next().unwrap();
+    let lines = table.split("<tr>").skip(2);
+    let cell = |it: &str| {
+        let text = it.split_once('>').unwrap().1;
+        text.split("</td>").next().unwrap().to_owned()
+    };
+    lines
+        .map(|line| line.split("<td").skip(1).map(cell).collect())
+        .collect()
+}
+
+#[test]
+fn values_of_a_key_are_apart_and_its_time_is_no_delay() {
+    let place = tempfile::tempdir().unwrap();
+    let more = [
+        "traffic.count=5",
+        "runs.repeats=1",
+        "sweep.traffic.size=[\"20kB\"]",
+        "sweep.link.delay=[\"0s\", \"3s\"]",
+        "report.apart=link.delay",
+        "report.y=delay_less:link.delay",
+        "report.table=[\"delay_median\", \"goodput_less:link.delay\", \"drain\"]",
+    ];
+    let (results, question) = study_with(place.path(), &more);
+    let study = Study::read(question, &results).unwrap();
+    let of = |measure: &str| {
+        let measure: Measure = measure.parse().unwrap();
+        let runs = study.runs.iter();
+        runs.map(|run| measure.of(run).unwrap()).collect::<Vec<_>>()
+    };
+    let less = [0.0, 3.0].iter().zip(of("delay_median"));
+    let less: Vec<f64> = less.map(|(set, delay)| delay - set).collect();
+    assert_eq!(of("delay_less:link.delay"), less);
+    let rates = [0.0, 3.0].iter().zip(of("drain"));
+    let rates: Vec<f64> = rates.map(|(set, time)| 800_000.0 / (time - set)).collect();
+    assert_eq!(of("goodput_less:link.delay"), rates);
+    let page = page("Drive-by", "", &[study]);
+    let each = "Median delay less link.delay, by traffic.size, for each link.delay";
+    let apart = page.split(each).nth(1).unwrap();
+    let panels = apart.split("<table").next().unwrap();
+    for value in ["0s", "3s"] {
+        let title = format!("<p>link.delay = {value}</p>");
+        assert_eq!(panels.matches(&title).count(), 1, "{panels}");
+    }
+    let lines = lines_behind(&page, each);
+    let keys: Vec<&str> = lines.iter().map(|line| line[1].as_str()).collect();
+    assert_eq!(keys, ["0s", "3s"]);
+    // Both together are one point.
+    let together = page.split(each).next().unwrap();
+    let lines = lines_behind(together, "Median delay less link.delay, by traffic.size");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+}
+
 #[test]
 fn a_run_that_failed_is_told_and_is_in_no_figure() {
     let place = tempfile::tempdir().unwrap();
@@ -609,6 +665,8 @@ fn what_a_report_cannot_show_is_named() {
         unswept("group_by", "a", &["b"]).ends_with("group_by is 'a', which is not swept: 'b' is")
     );
     assert!(unswept("x", "a", &[]).ends_with("not swept: nothing is"));
+    assert!(unswept("apart", "a", &["b"]).contains("apart is 'a', which is not swept"));
+    assert!(unswept("y", "delay_less:a", &["b"]).contains("measure is 'a', which is not swept"));
     let swept = Question::read("x", &keys("x", "a"), Path::new("/nowhere")).unwrap();
     assert!(swept.check_swept(&["b", "a"]).is_ok());
     assert!(asked("paper", "paper.csv").starts_with("/nowhere/paper.csv: "));

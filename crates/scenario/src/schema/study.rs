@@ -234,7 +234,7 @@ pub(super) const REPORT: Section = Section {
         text(
             "y",
             "\"goodput\"",
-            "The measure that is shown: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, written_ratio:NODE:NODE (while payloads could pass), measurements_made, measurements_stored, measurements_lost, cpu:NODE, cpu_share:NODE, figure:NAME or figure:NAME:PROGRAM, goodput_of:NAME or goodput_of:NAME:PROGRAM (goodput divided by that figure).",
+            "The measure that is shown: goodput, delivery, delay_median, delay_p95, delay_max, drain, cpu_per_mb, link_seconds_per_mb, energy_per_mb, written_per_octet, written_ratio:NODE:NODE (while payloads could pass), measurements_made, measurements_stored, measurements_lost, cpu:NODE, cpu_share:NODE, figure:NAME or figure:NAME:PROGRAM, goodput_of:NAME or goodput_of:NAME:PROGRAM (goodput divided by that figure), delay_less:KEY or goodput_less:KEY (the median delay, and the payload by the time until all was delivered, less the time that a swept key is set to, as a link's delay).",
         ),
         key(
             "table",
@@ -252,6 +252,11 @@ pub(super) const REPORT: Section = Section {
             "group_by",
             "\"node.cpu\"",
             "The swept key with a curve for each of its values.",
+        ),
+        text(
+            "apart",
+            "\"link.space.delay\"",
+            "The swept key whose values have a picture each, beside the one for all of them.",
         ),
         text("log_x", "\"yes\"", "Whether x is shown by its logarithm."),
         text("log_y", "\"yes\"", "Whether y is shown by its logarithm."),

@@ -2,6 +2,7 @@
 
 use dhow_page::{Axis, Curve, Look, Picture, escaped};
 
+use super::curves;
 use super::statistics::quantile;
 use super::study::{Cell, Study};
 use super::summary::{Course, RunSummary};
@@ -177,11 +178,7 @@ fn curve_name(study: &Study, cell: &Cell<'_>) -> String {
     let question = &study.question;
     let x = question.x.as_ref().filter(|_| !cell.x.is_empty());
     let x = x.map(|key| format!("{key} = {}", cell.x));
-    let group = match (&question.group_by, cell.group.as_str()) {
-        (_, "") => None,
-        (Some(key), group) => Some(format!("{key} = {group}")),
-        (None, group) => Some(group.to_owned()),
-    };
+    let group = (!cell.group.is_empty()).then(|| curves::named(question, &cell.group));
     let parts: Vec<String> = x.into_iter().chain(group).collect();
     match parts.is_empty() {
         true => "delivered".to_owned(),

@@ -66,6 +66,20 @@ impl Along {
 
 /// The picture: every run a dot, means joined by a line with their confidence, and what others found.
 pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
+    drawn(study, points, None)
+}
+
+/// A picture for each value of a key, and a table with the key; nothing where `[report]` names none.
+pub(crate) fn apart(study: &Study) -> String {
+    let Some((key, study)) = study.apart() else {
+        return String::new();
+    };
+    let points = points(&study);
+    drawn(&study, &points, Some(&key)) + &table(&study, &points)
+}
+
+/// The picture, or one for each value of a key.
+fn drawn(study: &Study, points: &[Point<'_>], apart: Option<&str>) -> String {
     let question = &study.question;
     let Some(x) = &question.x else {
         return String::new();
@@ -121,13 +135,14 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
             Scale::Linear
         }
     };
-    let title = format!("{}, by {x}", capital(&study.y.to_string()));
+    let each = apart.map_or_else(String::new, |key| format!(", for each {key}"));
+    let title = format!("{}, by {x}{each}", capital(&study.y.to_string()));
     let mut whole = Picture::new(&title, &curves, along.axis, up);
     whole.along_scale = scale(question.log_x && along.axis != Axis::Name);
     whole.up_scale = scale(question.log_y);
     let keys = panels::keys(points, |group| named(question, group));
-    let mut out = match own > panels::CURVES_MAX {
-        true => panels::figure(&whole, &keys),
+    let mut out = match apart.is_some() || own > panels::CURVES_MAX {
+        true => panels::figure(&whole, &keys, apart),
         false => whole.figure(),
     };
     if along.axis == Axis::Name {
@@ -148,12 +163,12 @@ pub(crate) fn picture(study: &Study, points: &[Point<'_>]) -> String {
 }
 
 /// The name of a curve: the key that makes curves, and its value.
-fn named(question: &Question, group: &str) -> String {
-    match (&question.group_by, group) {
+pub(crate) fn named(question: &Question, group: &str) -> String {
+    match (question.group_by.as_slice(), group) {
         (_, "") => "measured here".to_owned(),
         // Other differences of runs are told with their keys; so is a backend by itself.
-        (Some(key), group) => format!("{key} = {group}"),
-        (None, group) => group.to_owned(),
+        ([key], group) => format!("{key} = {group}"),
+        (_, group) => group.to_owned(),
     }
 }
 
@@ -187,7 +202,8 @@ fn of_others(question: &Question, points: &[Point<'_>], along: &Along, up: Axis)
         };
         let at = along.place(&it.x);
         curve.dots.push((at, placed(up, it.value)));
-        if let (Some(least), Some(most)) = (it.least, it.most) {
+        if let Some((least, most)) = it.range() {
+            let least = least.max(0.0);
             curve.bars.push((at, placed(up, least), placed(up, most)));
         }
     }
@@ -228,7 +244,11 @@ fn sources(others: &[Others]) -> String {
             each.collect::<Vec<_>>().join("; ")
         }
     };
-    format!("<p class=\"note\">The paper's numbers are from {words}.</p>")
+    let deviations = match others.iter().any(|it| it.deviation.is_some()) {
+        true => " Behind ± is its standard deviation.",
+        false => "",
+    };
+    format!("<p class=\"note\">The paper's numbers are from {words}.{deviations}</p>")
 }
 
 /// The keys that make curves, in the order in which points name them: a column of each.
@@ -293,7 +313,10 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
         if others {
             let found = paper_of(question, &point.cell);
             let times = found.zip(spread).filter(|(found, _)| found.value != 0.0);
-            cells.push(text(or(found.map(|it| it.value))));
+            let deviation = found.and_then(|it| it.deviation);
+            let deviation = deviation.map(|it| format!(" ± {}", reading.said(it)));
+            let said = or(found.map(|it| it.value)) + &deviation.unwrap_or_default();
+            cells.push(text(said));
             cells.push(text(times.map_or_else(
                 || "–".to_owned(),
                 |(found, spread)| format!("{:.2}", spread.mean / found.value),

@@ -9,6 +9,7 @@ use dhow_scenario::nearest;
 use super::limit;
 use super::statistics::{Spread, quantile};
 use super::summary::RunSummary;
+use super::worth::worth;
 use crate::comparison::Better;
 use crate::number::{float, micros, whole};
 
@@ -48,6 +49,10 @@ pub enum Measure {
     Figure(String, Option<String>),
     /// Goodput, divided by such a figure: that of a yardstick which was there in the same run.
     GoodputOf(String, Option<String>),
+    /// The median delay less the time that a key is set to, as that of light on the way: seconds.
+    DelayLess(String),
+    /// Payload that was delivered, by the time from when the first could leave to the last delivery, less the time that a key is set to: bit/s.
+    GoodputLess(String),
 }
 
 /// All names but those of figures and nodes.
@@ -100,6 +105,8 @@ impl FromStr for Measure {
                     let (name, program) = figure_and_program(figure);
                     Self::GoodputOf(name, program)
                 }
+                Some(("delay_less", key)) => Self::DelayLess(key.to_owned()),
+                Some(("goodput_less", key)) => Self::GoodputLess(key.to_owned()),
                 _ => return Err(not_measured(text)),
             },
         })
@@ -123,11 +130,23 @@ fn figure_mean(summary: &RunSummary, name: &str, program: Option<&String>) -> Op
     Spread::of(values.map(|it| it.value).collect()).map(|spread| spread.mean)
 }
 
+/// The time from when the first payload could leave to the last delivery, where all were delivered, in seconds.
+fn drain(summary: &RunSummary) -> Option<f64> {
+    let last = summary.last_delivery_s.filter(|_| summary.is_drained())?;
+    Some(last - summary.first_chance())
+}
+
+/// The time that a swept key is set to in a run, in seconds; nothing where it is no time.
+fn time_set(summary: &RunSummary, key: &str) -> Option<f64> {
+    let (micros, axis) = worth(summary.run.point.value(key)?)?;
+    (axis == Axis::Time).then(|| float(micros) / 1e6)
+}
+
 /// The error for a name that is no measure.
 fn not_measured(text: &str) -> String {
     let meant = did_you_mean(text, &NAMES);
     format!(
-        "'{text}' is not measured: {meant}{}, written_ratio:NODE:NODE, cpu:NODE, cpu_share:NODE, figure:NAME, figure:NAME:PROGRAM, goodput_of:NAME and goodput_of:NAME:PROGRAM are",
+        "'{text}' is not measured: {meant}{}, written_ratio:NODE:NODE, cpu:NODE, cpu_share:NODE, figure:NAME, figure:NAME:PROGRAM, goodput_of:NAME, goodput_of:NAME:PROGRAM, delay_less:KEY and goodput_less:KEY are",
         NAMES.join(", ")
     )
 }
@@ -165,6 +184,8 @@ impl fmt::Display for Measure {
             Self::GoodputOf(name, Some(program)) => {
                 write!(f, "goodput, as a share of the {name} of {program}")
             }
+            Self::DelayLess(key) => write!(f, "median delay less {key}"),
+            Self::GoodputLess(key) => write!(f, "payload by the time less {key}"),
         }
     }
 }
@@ -179,10 +200,7 @@ impl Measure {
             Self::Delivery => (summary.run.sent > 0)
                 .then(|| float(summary.run.delivered) / float(summary.run.sent)),
             Self::Delay(hundredths) => quantile(&summary.delays, f64::from(*hundredths) / 100.0),
-            Self::Drain => {
-                let last = summary.last_delivery_s.filter(|_| summary.is_drained());
-                last.map(|last| last - summary.first_chance())
-            }
+            Self::Drain => drain(summary),
             Self::Processor => summary.run.cpu_s_per_mb,
             Self::LinkTime => summary.run.link_s_per_mb,
             Self::Energy => summary.run.joules_per_mb,
@@ -216,6 +234,14 @@ impl Measure {
                 let figure = figure.filter(|figure| *figure > 0.0)?;
                 summary.goodput().map(|goodput| goodput / figure)
             }
+            Self::DelayLess(key) => {
+                let delay = Self::Delay(50).of(summary)?;
+                Some(delay - time_set(summary, key)?)
+            }
+            Self::GoodputLess(key) => {
+                let time = drain(summary)? - time_set(summary, key)?;
+                (time > 0.0).then(|| delivered * 8.0 / time)
+            }
         }
     }
 
@@ -245,6 +271,16 @@ impl Measure {
             Self::WrittenRatio(one, other) => format!("written_ratio:{one}:{other}"),
             Self::Figure(name, program) => of("figure", name, program),
             Self::GoodputOf(name, program) => of("goodput_of", name, program),
+            Self::DelayLess(key) => format!("delay_less:{key}"),
+            Self::GoodputLess(key) => format!("goodput_less:{key}"),
+        }
+    }
+
+    /// The swept key whose value it counts with; nothing for most.
+    pub(super) fn swept(&self) -> Option<&str> {
+        match self {
+            Self::DelayLess(key) | Self::GoodputLess(key) => Some(key),
+            _ => None,
         }
     }
 
@@ -252,10 +288,13 @@ impl Measure {
     #[must_use]
     pub fn better(&self) -> Option<Better> {
         match self {
-            Self::Goodput | Self::Delivery | Self::MeasurementsStored | Self::GoodputOf(..) => {
-                Some(Better::More)
-            }
+            Self::Goodput
+            | Self::Delivery
+            | Self::MeasurementsStored
+            | Self::GoodputOf(..)
+            | Self::GoodputLess(_) => Some(Better::More),
             Self::Delay(_)
+            | Self::DelayLess(_)
             | Self::Drain
             | Self::Processor
             | Self::LinkTime
@@ -304,11 +343,14 @@ impl Measure {
     #[must_use]
     pub fn axis(&self, runs: &[RunSummary]) -> Axis {
         match self {
-            Self::Goodput => Axis::Rate,
+            Self::Goodput | Self::GoodputLess(_) => Axis::Rate,
             Self::Delivery | Self::Share(_) | Self::GoodputOf(..) => Axis::Share,
-            Self::Delay(_) | Self::Drain | Self::Processor | Self::LinkTime | Self::Used(_) => {
-                Axis::Time
-            }
+            Self::Delay(_)
+            | Self::DelayLess(_)
+            | Self::Drain
+            | Self::Processor
+            | Self::LinkTime
+            | Self::Used(_) => Axis::Time,
             Self::Energy => Axis::Energy,
             Self::Written
             | Self::WrittenRatio(..)
@@ -479,6 +521,8 @@ mod tests {
             "written_ratio:a:b",
             "figure:rate",
             "goodput_of:rate:iperf",
+            "delay_less:link.delay",
+            "goodput_less:link.space.delay",
         ];
         for name in NAMES.iter().chain(&others) {
             assert_eq!(name.parse::<Measure>().unwrap().key(), *name);

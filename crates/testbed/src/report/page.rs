@@ -116,6 +116,7 @@ fn add_study(page: &mut Page, study: &Study) {
     page.add(&curves::picture(study, &points));
     page.add(&several::table(study, &points));
     page.add(&curves::table(study, &points));
+    page.add(&curves::apart(study));
     for more in &study.question.more {
         let other = study.by(more);
         let points = curves::points(&other);

@@ -19,14 +19,19 @@ pub(super) fn keys(points: &[Point<'_>], named: impl Fn(&str) -> String) -> BTre
         .collect()
 }
 
-/// A picture with more than [`CURVES_MAX`] curves as several beside each other, with axes of one length. Curves without keys are in each.
-pub(super) fn figure(whole: &Picture<'_>, keys: &BTreeMap<String, Keys>) -> String {
+/// A picture with more than [`CURVES_MAX`] curves as several beside each other, with axes of one length: one for each value of the key `apart`, or
+/// of one that is chosen. Curves without keys are in each.
+pub(super) fn figure(
+    whole: &Picture<'_>,
+    keys: &BTreeMap<String, Keys>,
+    apart: Option<&str>,
+) -> String {
     let (own, others): (Vec<&Curve>, Vec<&Curve>) =
         (whole.curves.iter()).partition(|curve| keys.contains_key(&curve.name));
     let mut panels: Vec<(String, Vec<Curve>)> = Vec::new();
     let of = |curve: &Curve| keys.get(&curve.name).map_or(&[][..], Vec::as_slice);
     let own_keys: Vec<&[(String, String)]> = own.iter().map(|curve| of(curve)).collect();
-    let split = split_by(&own_keys);
+    let split = (apart.map(str::to_owned)).or_else(|| split_by(&own_keys));
     // One look for each combination of the keys that are left, in every panel.
     let mut rest: Vec<String> = Vec::new();
     for curve in own {
@@ -148,7 +153,7 @@ mod tests {
             .collect();
         curves.push(Curve::new("the paper", Look::Faint).through(vec![(1, 9)]));
         let whole = Picture::new("all", &curves, Axis::Count, Axis::Count);
-        figure(&whole, &named)
+        figure(&whole, &named, None)
     }
 
     #[test]

@@ -71,6 +71,14 @@ pub struct Others {
     pub source: String,
 }
 
+impl Others {
+    /// The range around the value: from the least to the most, or one standard deviation to each side; nothing where neither is known.
+    pub(crate) fn range(&self) -> Option<(f64, f64)> {
+        let told = self.least.zip(self.most);
+        told.or_else(|| Some((self.value - self.deviation?, self.value + self.deviation?)))
+    }
+}
+
 /// The question of a scenario's `[report]`.
 #[derive(Clone, Debug)]
 pub struct Question {
@@ -90,8 +98,10 @@ pub struct Question {
     pub table: Vec<Measure>,
     /// More measures, each with a picture.
     pub more: Vec<Measure>,
-    /// The key that makes a curve of its own.
-    pub group_by: Option<String>,
+    /// The keys whose values make a curve of their own each; all that are swept but the one along, where there is none.
+    pub group_by: Vec<String>,
+    /// The key with a picture for each of its values, and a table.
+    pub apart: Option<String>,
     /// True for a logarithmic horizontal axis.
     pub log_x: bool,
     /// True for a logarithmic vertical axis.
@@ -160,7 +170,8 @@ impl Question {
             y: y.transpose()?,
             table: table.map_err(ReportError::Question)?,
             more: more.collect::<Result<_, _>>()?,
-            group_by: set("group_by"),
+            group_by: set("group_by").into_iter().collect(),
+            apart: set("apart"),
             log_x: yes("log_x"),
             log_y: yes("log_y"),
             expects,
@@ -177,11 +188,12 @@ impl Question {
     /// # Errors
     /// When one is not: all runs would be one point.
     pub fn check_swept(&self, swept: &[&str]) -> Result<(), ReportError> {
-        let asked = [("x", &self.x), ("group_by", &self.group_by)];
-        for (key, value) in asked {
-            let Some(value) = value.as_deref().filter(|it| !swept.contains(it)) else {
-                continue;
-            };
+        let measures = self.y.iter().chain(&self.table).chain(&self.more);
+        let asked = (self.x.as_deref().map(|it| ("x", it)).into_iter())
+            .chain(self.group_by.iter().map(|it| ("group_by", it.as_str())))
+            .chain(self.apart.as_deref().map(|it| ("apart", it)))
+            .chain(measures.filter_map(|it| Some(("the key of a measure", it.swept()?))));
+        for (key, value) in asked.filter(|(_, value)| !swept.contains(value)) {
             let what = match swept {
                 [] => "nothing is".to_owned(),
                 [one] => format!("'{one}' is"),
@@ -330,6 +342,31 @@ impl Study {
         }
     }
 
+    /// The key of which each value has a picture, with this study as it makes curves for those values, too; nothing where `[report]` names none.
+    pub(crate) fn apart(&self) -> Option<(String, Self)> {
+        let apart = self.question.apart.clone()?;
+        let mut group_by = self.question.group_by.clone();
+        if group_by.is_empty() {
+            let keys = self.runs.iter().flat_map(|it| &it.run.point.0);
+            for (key, _) in keys.filter(|(key, _)| self.question.x.as_ref() != Some(key)) {
+                if !group_by.contains(key) {
+                    group_by.push(key.clone());
+                }
+            }
+        } else if !group_by.contains(&apart) {
+            group_by.push(apart.clone());
+        }
+        let question = Question {
+            group_by,
+            ..self.question.clone()
+        };
+        let study = Self {
+            question,
+            ..self.clone()
+        };
+        Some((apart, study))
+    }
+
     /// Runs of which more was delivered than their links could carry, and what of it.
     pub fn impossible(&self) -> impl Iterator<Item = (&str, String)> {
         let runs = self.runs.iter().filter(|summary| summary.is_impossible);
@@ -364,10 +401,11 @@ impl Study {
     /// The keys that make the curve of a run, with their values.
     fn keys_of(&self, summary: &RunSummary) -> Vec<(String, String)> {
         let along = self.question.x.as_deref();
-        let is_key = |key: &str| match self.question.group_by.as_deref() {
-            Some(asked) => key == asked,
+        let asked = &self.question.group_by;
+        let is_key = |key: &str| match asked.is_empty() {
+            false => asked.iter().any(|it| it == key),
             // Without the other swept keys, runs with different values of them would be one point.
-            None => Some(key) != along,
+            true => Some(key) != along && Some(key) != self.question.apart.as_deref(),
         };
         let keys = summary.run.point.0.iter();
         let mut keys: Vec<_> = keys.filter(|(key, _)| is_key(key)).cloned().collect();
@@ -379,8 +417,8 @@ impl Study {
 
     /// The name of the curve of some keys.
     fn group_named(&self, keys: &[(String, String)]) -> String {
-        let is_asked = self.question.group_by.is_some();
-        let parts = keys.iter().map(|(key, value)| match is_asked {
+        let is_one = self.question.group_by.len() == 1;
+        let parts = keys.iter().map(|(key, value)| match is_one {
             false if key != BACKEND => format!("{key} = {value}"),
             _ => value.clone(),
         });
