@@ -504,12 +504,15 @@ class Lab(unittest.TestCase):
         more = (
             '[[crash]]\nnode = "west"\nat = "500ms"\ndown = "300ms"\n'
             '[[program]]\nname = "echo"\nnode = "east"\nrun = "echo {west} \'{run} {east}\'"\n'
+            '[[program]]\nname = "shell"\nnode = "east"\nrun = "sh -c \'command -v dhow\'"\n'
             '[[program]]\nname = "group"\nnode = "west"\nrun = "sh -c \'sleep 0.3; cat /proc/self/cgroup\'"\n'
         )
         path = self.write(scenario("", 'count = 60\nevery = "20ms"\n', node, more))
         self.lab("run", path, "--out", "out", "--keep")
         run = self.place / "out" / "0001"
         self.assertEqual((run / "programs" / "echo.log").read_text(), "198.18.0.2 0001 127.0.0.1\n")
+        # A shell finds the program that runs the lab.
+        self.assertEqual((run / "programs" / "shell.log").read_text(), f"{self.dhow}\n")
         self.assertRegex((run / "programs" / "group.log").read_text(), r"(?m)/dhow-[0-9a-f]{6}/west$")
         starts = (run / "nodes" / "west" / "node.log").read_text().count("store open")
         self.assertEqual(starts, 2, "a crash is an end and a start")

@@ -1,6 +1,7 @@
 //! The machine: packets in at one end, out at the other, later and not always.
 
 use alloc::collections::VecDeque;
+use core::fmt;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -45,10 +46,45 @@ pub enum Contact {
 }
 
 /// A packet and when it happens to it: that it has left, or that it arrives.
-#[derive(Debug)]
-struct Timed {
-    at: Instant,
-    packet: Bytes,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// When.
+    pub at: Instant,
+    /// The packet.
+    pub packet: Bytes,
+}
+
+/// Packets under way, in the order in which they arrive: in memory, or wherever a driver has room for what a long delay holds.
+pub trait UnderWay: fmt::Debug {
+    /// A packet left behind all that are there, and arrives no sooner than they do.
+    fn push(&mut self, packet: Timed);
+
+    /// The arrival of the first packet.
+    fn first(&self) -> Option<Instant>;
+
+    /// The arrival of the last packet.
+    fn last(&self) -> Option<Instant>;
+
+    /// Takes the first packet.
+    fn pop(&mut self) -> Option<Timed>;
+}
+
+impl UnderWay for VecDeque<Timed> {
+    fn push(&mut self, packet: Timed) {
+        self.push_back(packet);
+    }
+
+    fn first(&self) -> Option<Instant> {
+        self.front().map(|first| first.at)
+    }
+
+    fn last(&self) -> Option<Instant> {
+        self.back().map(|last| last.at)
+    }
+
+    fn pop(&mut self) -> Option<Timed> {
+        self.pop_front()
+    }
 }
 
 /// One direction of a link.
@@ -58,7 +94,7 @@ struct Timed {
 /// empty packet counts as one octet. Packets arrive in the order in which they came, also with jitter, but for those
 /// that [`Reordering`](crate::Reordering) holds up.
 #[derive(Debug)]
-pub struct Channel {
+pub struct Channel<Q = VecDeque<Timed>> {
     profile: Profile,
     /// The delay in time, from `begun` on; the profile's where there is none.
     course: Option<Delay>,
@@ -70,9 +106,9 @@ pub struct Channel {
     waiting: VecDeque<Timed>,
     waiting_octets: u64,
     /// Packets that left and will arrive, and when: in the order in which they left.
-    flying: VecDeque<Timed>,
+    flying: Q,
     /// Packets that are held up, which others overtake: in the same order among themselves.
-    held_up: VecDeque<Timed>,
+    held_up: Q,
     counters: Counters,
 }
 
@@ -80,6 +116,14 @@ impl Channel {
     /// A link with a contact and nothing on it; the same seed does the same to the same packets.
     #[must_use]
     pub const fn new(profile: Profile, seed: u64) -> Self {
+        Self::holding(profile, seed, VecDeque::new(), VecDeque::new())
+    }
+}
+
+impl<Q> Channel<Q> {
+    /// The same, with places for packets under way: for those that keep their order, and for those that are held up.
+    #[must_use]
+    pub const fn holding(profile: Profile, seed: u64, flying: Q, held_up: Q) -> Self {
         Self {
             profile,
             course: None,
@@ -89,8 +133,8 @@ impl Channel {
             contact: Contact::Up,
             waiting: VecDeque::new(),
             waiting_octets: 0,
-            flying: VecDeque::new(),
-            held_up: VecDeque::new(),
+            flying,
+            held_up,
             counters: Counters {
                 delivered: 0,
                 delivered_octets: 0,
@@ -105,6 +149,14 @@ impl Channel {
         }
     }
 
+    /// The places for packets under way.
+    #[must_use]
+    pub const fn under_way(&self) -> [&Q; 2] {
+        [&self.flying, &self.held_up]
+    }
+}
+
+impl<Q: UnderWay> Channel<Q> {
     /// The same, at the rate that a trace says instead of the profile's, which then only tells how much may wait. The trace begins at the
     /// start of time, or when it is [told to](Channel::handle_start).
     #[must_use]
@@ -174,13 +226,16 @@ impl Channel {
     /// The next packet that has arrived by now.
     pub fn poll_packet(&mut self, now: Instant) -> Option<Bytes> {
         self.depart(now);
-        let next = |queue: &VecDeque<Timed>| queue.front().map(|next| next.at);
-        let queue = match (next(&self.flying), next(&self.held_up)) {
-            (Some(flying), Some(held_up)) if held_up < flying => &mut self.held_up,
-            (None, Some(_)) => &mut self.held_up,
-            _ => &mut self.flying,
+        let (queue, at) = match (self.flying.first(), self.held_up.first()) {
+            (Some(flying), Some(held_up)) if held_up < flying => (&mut self.held_up, held_up),
+            (None, Some(held_up)) => (&mut self.held_up, held_up),
+            (Some(flying), _) => (&mut self.flying, flying),
+            (None, None) => return None,
         };
-        let Timed { packet, .. } = due(queue, now)?;
+        if at > now {
+            return None;
+        }
+        let Timed { packet, .. } = queue.pop()?;
         self.counters.delivered += 1;
         self.counters.delivered_octets += u64::try_from(packet.len()).unwrap_or(0);
         Some(packet)
@@ -197,11 +252,10 @@ impl Channel {
     /// When `poll_packet` wants to be called next; a packet that is lost on the way calls for nothing in the end.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let under_way = [&self.flying, &self.held_up];
-        let arrivals = under_way.into_iter().filter_map(VecDeque::front);
+        let arrivals = self.under_way().map(UnderWay::first);
         let waiting = self.waiting.front();
         let soonest = waiting.map(|waiting| waiting.at + self.delay(waiting.at));
-        arrivals.map(|next| next.at).chain(soonest).min()
+        arrivals.into_iter().flatten().chain(soonest).min()
     }
 
     /// When the next packet that waits now will have left.
@@ -255,9 +309,8 @@ impl Channel {
             at = at + self.profile.reordering.by;
             queue = &mut self.held_up;
         }
-        let before = queue.back().map_or(Instant::START, |last| last.at);
-        let at = before.max(at);
-        queue.push_back(Timed { at, packet });
+        let at = queue.last().unwrap_or(Instant::START).max(at);
+        queue.push(Timed { at, packet });
     }
 }
 

@@ -6,6 +6,9 @@ use core::time::Duration;
 /// The smallest queue that follows from a rate when none is named: some packets of any usual size.
 const QUEUE_MIN_OCTETS: u64 = 256 << 10;
 
+/// The largest queue that follows so: what waits is in memory, also where a delay is minutes long.
+const QUEUE_MAX_OCTETS: u64 = 256 << 20;
+
 /// Parts of a whole in which probabilities are given.
 pub const BILLION: u32 = 1_000_000_000;
 
@@ -189,7 +192,9 @@ impl Profile {
         Self {
             rate,
             delay,
-            queue_octets: rate.octets_in(delay * 2).max(QUEUE_MIN_OCTETS),
+            queue_octets: rate
+                .octets_in(delay * 2)
+                .clamp(QUEUE_MIN_OCTETS, QUEUE_MAX_OCTETS),
             loss: Loss::None,
             jitter: Duration::ZERO,
             duplicates: Part::NONE,

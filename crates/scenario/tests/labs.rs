@@ -9,7 +9,7 @@ use dhow_scenario::plan::Extent;
 /// Those of the papers, which stand beside the crates.
 fn files() -> Vec<PathBuf> {
     let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
-    let names = ["deep-space/files", "drive-by", "overhead"];
+    let names = ["deep-space", "drive-by", "overhead"];
     let places = names.map(|name| labs.join(name));
     let files = places
         .iter()

@@ -64,7 +64,7 @@ pub struct Channel {
     /// Time added to the delay and jitter of such packets
     #[arg(long, value_name = "TIME", value_parser = parse_hold_up, default_value = "10ms", requires = "reorder")]
     reorder_by: Duration,
-    /// Octets that may wait at each end [default: what the rate moves in two delays, at least 256 KiB]
+    /// Octets that may wait at each end [default: what the rate moves in two delays, 256 KiB to 256 MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     queue: Option<u64>,
     /// Largest packet, octets
@@ -73,6 +73,9 @@ pub struct Channel {
     /// Seed of what is left to chance: with the same seed the same packets are lost, late, doubled or delayed
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+    /// Directory for packets under way, of which no more than 64 MiB of each direction are in memory: rate times delay must have room there
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    spool: PathBuf,
     /// Read lines from stdin: `down` ends the contact, `up` begins it; the interfaces stay up and notice nothing
     #[arg(long)]
     stdin: bool,
@@ -90,8 +93,10 @@ impl Channel {
             }
         })?;
         let profile = self.profile(trace.as_ref())?;
-        let mut emulator = Emulator::open(&self.left, &self.right, self.mtu, profile, self.seed)
-            .map_err(|error| failed(&error))?;
+        let ends = (&self.left, &self.right);
+        let mut emulator =
+            Emulator::open(ends.0, ends.1, self.mtu, profile, self.seed, &self.spool)
+                .map_err(|error| failed(&error))?;
         if let Some(trace) = trace {
             emulator = emulator.with_trace(trace, TraceStart::default());
         }

@@ -242,7 +242,7 @@ pub(super) const LINK_KEYS: &[Key] = &[
     key(
         "queue",
         Kind::Size,
-        Absent::Means("what the rate moves in two delays, at least 256KiB"),
+        Absent::Means("what the rate moves in two delays, at least 256KiB and at most 256MiB"),
         "\"64KiB\"",
         "Octets that may wait at each end; packets beyond it are lost; on a testbed only.",
     ),

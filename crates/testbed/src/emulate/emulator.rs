@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant as SystemInstant};
 
@@ -14,6 +15,7 @@ use rustix::io::Errno;
 use super::control::Control;
 use super::place::Place;
 use super::port::{PACKET_OCTETS_MAX, Port, PortError, Taken};
+use super::spool::Spool;
 
 /// Packets read of one end before those of the other and those that arrive have their turn.
 const BATCH_PACKETS: usize = 256;
@@ -34,6 +36,9 @@ pub enum EmulateError {
     /// A device failed.
     #[error("interface failed: {0}")]
     Device(io::Error),
+    /// The disk does not hold the packets under way.
+    #[error("packets under way cannot be held on disk: {0}")]
+    Spool(io::Error),
     /// The source of contacts' beginnings and ends failed.
     #[error("standard input failed: {0}")]
     Control(io::Error),
@@ -45,6 +50,10 @@ impl EmulateError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Port(error) => error.hint(),
+            Self::Spool(_) => Some(
+                "what the rate moves in the delay must have room there: free some, or name another directory"
+                    .to_owned(),
+            ),
             Self::Device(_) | Self::Control(_) => None,
         }
     }
@@ -60,8 +69,8 @@ pub type TraceStart = Arc<OnceLock<SystemInstant>>;
 pub struct Emulator {
     left: Port,
     right: Port,
-    rightward: Channel,
-    leftward: Channel,
+    rightward: Channel<Spool>,
+    leftward: Channel<Spool>,
     control: Option<Control>,
     tally: Option<Tally>,
     start: SystemInstant,
@@ -70,7 +79,8 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// Opens both ends; the profile holds for each direction, and the seeds of their losses differ.
+    /// Opens both ends; the profile holds for each direction, and the seeds of their losses differ. Packets under way beyond 64 MiB of each
+    /// direction are in files without names in `directory`.
     ///
     /// # Errors
     /// When an end cannot be opened.
@@ -80,12 +90,17 @@ impl Emulator {
         mtu: u16,
         profile: Profile,
         seed: u64,
+        directory: &Path,
     ) -> Result<Self, EmulateError> {
+        let channel = |seed| {
+            let spool = || Spool::new(directory.to_owned());
+            Channel::holding(profile, seed, spool(), spool())
+        };
         Ok(Self {
             left: Port::open(left, mtu)?,
             right: Port::open(right, mtu)?,
-            rightward: Channel::new(profile, seed),
-            leftward: Channel::new(profile, !seed),
+            rightward: channel(seed),
+            leftward: channel(!seed),
             control: None,
             tally: None,
             start: SystemInstant::now(),
@@ -138,6 +153,10 @@ impl Emulator {
         let mut buffer = [0; PACKET_OCTETS_MAX];
         while !stop() {
             let more = self.turn(&mut buffer).map_err(EmulateError::Device)?;
+            let spools = [&self.rightward, &self.leftward].map(Channel::under_way);
+            if let Some(failure) = spools.into_iter().flatten().find_map(Spool::failure) {
+                return Err(EmulateError::Spool(failure));
+            }
             if more {
                 continue;
             }

@@ -26,4 +26,5 @@ pub use group::{Group, Groups};
 pub(crate) use layout::makes;
 pub use layout::{COLLECTOR_PORT, End, HostPlace, LINK_MTU_OCTETS, Layout, LinkPlace, Made};
 pub use network::{CONTROL_INTERFACE, Network};
+pub(crate) use state::api_of;
 pub use state::{LinkState, NodeState, State, state_directory};

@@ -15,6 +15,7 @@ use super::device::{Counters, Devices};
 use super::layout::{End, HostPlace, Layout, LinkPlace, Made};
 use super::passed::Taken;
 use super::reset::reset;
+use super::state::state_directory;
 use super::switch::Switch;
 use super::{batch, buffers};
 use crate::emulate::{Emulator, Place, Tally};
@@ -388,7 +389,11 @@ impl Network {
             let failed = |what: String| LabError::new(format!("link '{}': {what}", place.name));
             let tally = Tally::default();
             let (reader, writer) = io::pipe().map_err(|error| failed(error.to_string()))?;
-            let mut emulator = Emulator::open(&at(left), &at(right), MTU, profile, seed ^ which)
+            // The directory of the lab, by its short way.
+            let directory = state_directory().join(&self.layout.lab);
+            let ends = (&at(left), &at(right));
+            let seed = seed ^ which;
+            let mut emulator = Emulator::open(ends.0, ends.1, MTU, profile, seed, &directory)
                 .map_err(|error| failed(error.to_string()))?
                 .with_control(reader.into())
                 .with_tally(Arc::clone(&tally));

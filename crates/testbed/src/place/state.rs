@@ -9,7 +9,7 @@ use dhow_scenario::scenario::HostKind;
 use serde::{Deserialize, Serialize};
 
 use super::group::Groups;
-use super::layout::Layout;
+use super::layout::{HostPlace, Layout};
 use crate::failure::LabError;
 
 /// Octets of entropy in a lab's name.
@@ -97,6 +97,12 @@ pub fn process_began(process: u32) -> Option<u64> {
     fields.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// The socket at which the node of a host serves applications, by a way that is short enough for a socket; nothing where none runs.
+pub(crate) fn api_of(layout: &Layout, host: &HostPlace) -> Option<PathBuf> {
+    let nodes = state_directory().join(&layout.lab).join("nodes");
+    (host.kind == HostKind::Dhow).then(|| nodes.join(&host.name).join("api.sock"))
+}
+
 impl State {
     /// The state of a lab that this process makes.
     #[must_use]
@@ -113,7 +119,7 @@ impl State {
                 namespace: host.namespace.clone(),
                 control: host.control,
                 process: None,
-                api: runs.then(|| shortcut.join("nodes").join(&host.name).join("api.sock")),
+                api: api_of(layout, host),
             }
         });
         let links = layout.links.iter().map(|link| {

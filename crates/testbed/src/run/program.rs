@@ -1,5 +1,7 @@
 //! Programs of a scenario: when they begin and end, and their figures.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -13,7 +15,7 @@ use crate::failure::LabError;
 use crate::namespace;
 use crate::node::{Log, last_words};
 use crate::place::needs::found;
-use crate::place::{Group, Layout, Sent};
+use crate::place::{Group, Layout, Sent, api_of};
 use crate::printed::{FIGURES_MAX, figures};
 use crate::results::{Figure, Ran};
 use crate::run::words::{Context, fill};
@@ -450,11 +452,15 @@ impl Task {
         // The name of the one that measures: hosts have one name, that of the machine.
         let says_who = |it: &(String, String)| ["OML_NAME", "OML_CONFIG"].contains(&it.0.as_str());
         let sender = (!environment.iter().any(says_who)).then_some(("OML_NAME", name));
+        let api = api_of(layout, host).map(|api| ("DHOW_NODE", api));
         let spawn = move || {
             use std::os::unix::process::CommandExt as _;
             Group::command(group, &executable(program)?)
                 .args(words)
+                .env_remove("DHOW_NODE")
+                .envs(api)
                 .envs(sender)
+                .env("PATH", path()?)
                 .envs(environment.iter().map(|(name, value)| (name, value)))
                 .current_dir(directory)
                 .stdin(Stdio::null())
@@ -517,9 +523,19 @@ fn printed(path: &Path) -> io::Result<String> {
 /// `dhow` is the program that runs the testbed, wherever it is; all else is looked for as a shell does.
 fn executable(word: &str) -> io::Result<PathBuf> {
     match word {
-        "dhow" => std::env::current_exe(),
+        "dhow" => env::current_exe(),
         word => Ok(PathBuf::from(word)),
     }
+}
+
+/// The directories in which a program's shell looks: first that of the program that runs the testbed, so that `dhow` is this one there too.
+fn path() -> io::Result<OsString> {
+    let usual = env::var_os("PATH").unwrap_or_default();
+    let own = env::current_exe()?;
+    let own = own.parent().map(Path::to_owned);
+    let all = own.into_iter().chain(env::split_paths(&usual));
+    // A directory with a colon in its name cannot be among them.
+    Ok(env::join_paths(all).unwrap_or(usual))
 }
 
 /// Says that a program told so many figures more than are kept; nothing where it did not.

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+
 use crate::failure::LabError;
 use crate::namespace;
 use crate::place::Layout;
@@ -15,6 +17,9 @@ const PORT: u16 = 9_000;
 
 /// Octets of IPv4 and UDP headers of a packet.
 const HEADERS: u64 = 28;
+
+/// Octets of packets that may wait for the receiver.
+const RECEIVED_OCTETS: usize = 16 << 20;
 
 /// The time for which packets may arrive after the last one left.
 const QUIET: Duration = Duration::from_millis(300);
@@ -57,8 +62,14 @@ impl Load {
 }
 
 impl Flight {
-    /// Sends a load over the only link of a lab, from its first host to its second.
-    pub(super) fn over(layout: &Layout, load: Load) -> Result<Self, LabError> {
+    /// Sends a load over the only link of a lab, from its first host to its second, and waits for what is on its way so long; nothing where
+    /// `goes_on` says no before.
+    pub(super) fn over(
+        layout: &Layout,
+        load: Load,
+        delay: Duration,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<Self>, LabError> {
         let failed = |error: io::Error| LabError::io("cannot send packets", &error);
         let ([first, second], Some(link)) = (
             [0, 1].map(|host| {
@@ -74,6 +85,9 @@ impl Flight {
         let [from, to] = link.ends.each_ref().map(|end| end.address);
         let sender = namespace::within(first, || UdpSocket::bind((from, 0))).map_err(failed)?;
         let receiver = namespace::within(second, || UdpSocket::bind((to, PORT))).map_err(failed)?;
+        // A receiver that others keep from the processor is no loss of the link's.
+        set_socket_recv_buffer_size_force(&receiver, RECEIVED_OCTETS)
+            .map_err(|error| failed(error.into()))?;
         receiver
             .set_read_timeout(Some(Duration::from_millis(20)))
             .map_err(failed)?;
@@ -81,8 +95,11 @@ impl Flight {
         let done = AtomicBool::new(false);
         let arrivals = thread::scope(|scope| {
             let taken = scope.spawn(|| take(&receiver, start, &done));
-            let sent = send(&sender, (to, PORT).into(), load, start);
-            thread::sleep(QUIET);
+            let sent = send(&sender, (to, PORT).into(), load, start, goes_on);
+            let end = Instant::now() + delay + QUIET;
+            while goes_on() && Instant::now() < end {
+                thread::sleep(QUIET.min(end.saturating_duration_since(Instant::now())));
+            }
             done.store(true, Ordering::Relaxed);
             match taken.join() {
                 Ok(arrivals) => sent.map(|()| arrivals),
@@ -90,7 +107,7 @@ impl Flight {
             }
         });
         let arrivals = arrivals.map_err(failed)?;
-        Ok(Self { load, arrivals })
+        Ok(goes_on().then_some(Self { load, arrivals }))
     }
 }
 
@@ -99,6 +116,7 @@ fn send(
     to: std::net::SocketAddr,
     load: Load,
     start: Instant,
+    goes_on: &(dyn Fn() -> bool + Sync),
 ) -> io::Result<()> {
     let mut packet = vec![0; load.octets.max(NAME_OCTETS)];
     let begun = start.elapsed();
@@ -107,6 +125,9 @@ fn send(
         let early = due.saturating_sub(start.elapsed());
         if !early.is_zero() {
             thread::sleep(early);
+            if !goes_on() {
+                break;
+            }
         }
         let sent = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let name = u64::from(number)

@@ -1,5 +1,6 @@
 //! The judges of a trial: the measured values against the expected ones.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::flight::{Flight, Load};
@@ -26,6 +27,8 @@ const HELD_PART: f64 = 0.001;
 pub(super) enum Judge {
     /// One-way delay beside the time that a packet takes to leave: milliseconds, and bits a second.
     Delay { ms: f64, rate: f64 },
+    /// The same of a long delay, with packets in order, of which none is lost.
+    Far { ms: f64, rate: f64 },
     /// Bits a second of packets that come in a row.
     Rate { bits: f64 },
     /// Bits a second from when the first packet leaves: no more than these.
@@ -40,18 +43,27 @@ pub(super) enum Judge {
     Holds,
 }
 
-/// A link that has only a rate, made by what is usual for that.
-const fn plain(keys: &'static str, bits: f64, load: Load) -> Trial {
+/// A trial of a link by the emulator.
+fn emulated(name: &'static str, keys: &'static str, load: Load, judge: Judge) -> Trial {
     Trial {
-        name: "carried",
-        by: "auto",
-        keys,
+        name,
+        by: "emulator",
+        keys: Cow::Borrowed(keys),
+        delay: Duration::ZERO,
         load,
-        judge: Judge::Ceiling { bits },
+        judge,
     }
 }
 
-const fn load(count: u32, octets: usize, per_second: u32) -> Load {
+/// A link that has only a rate, made by what is usual for that.
+fn plain(keys: &'static str, bits: f64, load: Load) -> Trial {
+    Trial {
+        by: "auto",
+        ..emulated("carried", keys, load, Judge::Ceiling { bits })
+    }
+}
+
+fn load(count: u32, octets: usize, per_second: u32) -> Load {
     Load {
         count,
         octets,
@@ -59,107 +71,106 @@ const fn load(count: u32, octets: usize, per_second: u32) -> Load {
     }
 }
 
-const EMULATOR: &str = "emulator";
+/// The trial of a long delay: more than a spool has in memory (64 MiB), in 13 s.
+pub(super) fn far(delay: Duration) -> Trial {
+    let ms = delay.as_secs_f64() * 1e3;
+    let judge = Judge::Far { ms, rate: 100e6 };
+    let keys = format!("rate = \"100Mbit\"\ndelay = \"{}us\"\n", delay.as_micros());
+    Trial {
+        keys: Cow::Owned(keys),
+        delay,
+        ..emulated("far", "", load(100_000, 1_400, 8_000), judge)
+    }
+}
 
-/// All trials.
-pub(super) const TRIALS: &[Trial] = &[
-    Trial {
-        name: "delay",
-        by: EMULATOR,
-        keys: "rate = \"10Mbit\"\ndelay = \"50ms\"\n",
-        load: load(500, 500, 500),
-        judge: Judge::Delay {
-            ms: 50.0,
-            rate: 10e6,
-        },
-    },
-    Trial {
-        name: "delay",
-        by: EMULATOR,
-        keys: "rate = \"100Mbit\"\ndelay = \"5ms\"\n",
-        load: load(1_000, 1_000, 1_000),
-        judge: Judge::Delay {
-            ms: 5.0,
-            rate: 100e6,
-        },
-    },
-    Trial {
-        name: "rate",
-        by: EMULATOR,
-        keys: "rate = \"1Mbit\"\n",
-        load: load(400, 1_000, 200),
-        judge: Judge::Rate { bits: 1e6 },
-    },
-    Trial {
-        name: "rate",
-        by: EMULATOR,
-        keys: "rate = \"20Mbit\"\ndelay = \"10ms\"\n",
-        load: load(4_500, 1_400, 3_000),
-        judge: Judge::Rate { bits: 20e6 },
-    },
-    Trial {
-        name: "rate",
-        by: EMULATOR,
-        keys: "rate = \"100Mbit\"\n",
-        load: load(15_000, 1_400, 12_000),
-        judge: Judge::Rate { bits: 100e6 },
-    },
-    plain("rate = \"64kbit\"\n", 64e3, load(40, 1_000, 20)),
-    plain("rate = \"19Mbit\"\n", 19e6, load(4_500, 1_400, 3_000)),
-    plain("rate = \"20Mbit\"\n", 20e6, load(4_500, 1_400, 3_000)),
-    plain("rate = \"100Mbit\"\n", 100e6, load(15_000, 1_400, 12_000)),
-    Trial {
-        name: "loss",
-        by: EMULATOR,
-        keys: "rate = \"100Mbit\"\nloss = 0.05\n",
-        load: load(5_000, 100, 4_000),
-        judge: Judge::Loss { part: 0.05 },
-    },
-    Trial {
-        name: "jitter",
-        by: EMULATOR,
-        keys: "rate = \"100Mbit\"\ndelay = \"5ms\"\njitter = \"5ms\"\n",
-        load: load(250, 100, 150),
-        judge: Judge::Jitter {
-            ms: 5.0,
-            most_ms: 5.0,
-            rate: 100e6,
-        },
-    },
-    Trial {
-        name: "reordering",
-        by: EMULATOR,
-        keys: "rate = \"100Mbit\"\nreorder = 0.1\nreorder_by = \"10ms\"\n",
-        load: load(2_000, 100, 1_000),
-        judge: Judge::Reordering { part: 0.1 },
-    },
-    Trial {
-        name: "packets",
-        by: EMULATOR,
-        keys: "rate = \"1Gbit\"\n",
-        load: load(5_000, 100, 10_000),
-        judge: Judge::Holds,
-    },
-    Trial {
-        name: "packets",
-        by: EMULATOR,
-        keys: "rate = \"1Gbit\"\n",
-        load: load(15_000, 100, 30_000),
-        judge: Judge::Holds,
-    },
-    Trial {
-        name: "packets",
-        by: EMULATOR,
-        keys: "rate = \"1Gbit\"\n",
-        load: load(50_000, 100, 100_000),
-        judge: Judge::Holds,
-    },
-];
+/// All trials that take seconds.
+pub(super) fn trials() -> Vec<Trial> {
+    let delay = |ms, rate| Judge::Delay { ms, rate };
+    let rate = |bits| Judge::Rate { bits };
+    let (slow, fast) = (10e6, 100e6);
+    vec![
+        emulated(
+            "delay",
+            "rate = \"10Mbit\"\ndelay = \"50ms\"\n",
+            load(500, 500, 500),
+            delay(50.0, slow),
+        ),
+        emulated(
+            "delay",
+            "rate = \"100Mbit\"\ndelay = \"5ms\"\n",
+            load(1_000, 1_000, 1_000),
+            delay(5.0, fast),
+        ),
+        emulated(
+            "rate",
+            "rate = \"1Mbit\"\n",
+            load(400, 1_000, 200),
+            rate(1e6),
+        ),
+        emulated(
+            "rate",
+            "rate = \"20Mbit\"\ndelay = \"10ms\"\n",
+            load(4_500, 1_400, 3_000),
+            rate(20e6),
+        ),
+        emulated(
+            "rate",
+            "rate = \"100Mbit\"\n",
+            load(15_000, 1_400, 12_000),
+            rate(fast),
+        ),
+        plain("rate = \"64kbit\"\n", 64e3, load(40, 1_000, 20)),
+        plain("rate = \"19Mbit\"\n", 19e6, load(4_500, 1_400, 3_000)),
+        plain("rate = \"20Mbit\"\n", 20e6, load(4_500, 1_400, 3_000)),
+        plain("rate = \"100Mbit\"\n", fast, load(15_000, 1_400, 12_000)),
+        emulated(
+            "loss",
+            "rate = \"100Mbit\"\nloss = 0.05\n",
+            load(5_000, 100, 4_000),
+            Judge::Loss { part: 0.05 },
+        ),
+        emulated(
+            "jitter",
+            "rate = \"100Mbit\"\ndelay = \"5ms\"\njitter = \"5ms\"\n",
+            load(250, 100, 150),
+            Judge::Jitter {
+                ms: 5.0,
+                most_ms: 5.0,
+                rate: fast,
+            },
+        ),
+        emulated(
+            "reordering",
+            "rate = \"100Mbit\"\nreorder = 0.1\nreorder_by = \"10ms\"\n",
+            load(2_000, 100, 1_000),
+            Judge::Reordering { part: 0.1 },
+        ),
+        emulated(
+            "packets",
+            "rate = \"1Gbit\"\n",
+            load(5_000, 100, 10_000),
+            Judge::Holds,
+        ),
+        emulated(
+            "packets",
+            "rate = \"1Gbit\"\n",
+            load(15_000, 100, 30_000),
+            Judge::Holds,
+        ),
+        emulated(
+            "packets",
+            "rate = \"1Gbit\"\n",
+            load(50_000, 100, 100_000),
+            Judge::Holds,
+        ),
+    ]
+}
 
 impl Judge {
     pub(super) fn judge(self, trial: &Trial, link: String, flight: &Flight) -> Finding {
         let (asked, measured, bound, held) = match self {
             Self::Delay { ms, rate } => delay(flight, ms, rate),
+            Self::Far { ms, rate } => far_away(flight, ms, rate),
             Self::Rate { bits } => rate(flight, bits),
             Self::Ceiling { bits } => ceiling(flight, bits),
             Self::Loss { part } => {
@@ -214,6 +225,23 @@ fn delay(flight: &Flight, ms: f64, rate: f64) -> Verdict {
         ),
         format!("{DELAY_MS} ms"),
         Some(error <= DELAY_MS),
+    )
+}
+
+fn far_away(flight: &Flight, ms: f64, rate: f64) -> Verdict {
+    let (asked, measured, bound, held) = delay(flight, ms, rate);
+    let (lost, overtaken) = (
+        u64::from(flight.load.count).saturating_sub(arrived(flight)),
+        overtaken(flight),
+    );
+    (
+        format!("{asked}, none lost"),
+        format!(
+            "{measured}, {lost} of {} lost, {overtaken} overtaken",
+            flight.load.count
+        ),
+        bound,
+        held.map(|held| held && lost == 0 && overtaken == 0),
     )
 }
 
@@ -347,6 +375,16 @@ mod tests {
         ]);
         assert_eq!(delay(&good, 5.0, 8e6).3, Some(true));
         assert_eq!(delay(&good, 4.0, 8e6).3, Some(false));
+        assert_eq!(far_away(&good, 5.0, 8e6).3, Some(true));
+        let lossy = flight(&[(0, 0, 6_000), (1, 1_000, 7_100), (3, 3_000, 9_000)]);
+        assert_eq!(far_away(&lossy, 5.0, 8e6).3, Some(false));
+        let turned = flight(&[
+            (0, 0, 6_000),
+            (2, 2_000, 8_000),
+            (1, 1_900, 8_000),
+            (3, 3_000, 9_000),
+        ]);
+        assert_eq!(far_away(&turned, 5.0, 8e6).3, Some(false));
         assert_eq!(rate(&good, 8e6).3, Some(true));
         assert_eq!(rate(&good, 8.2e6).3, Some(false));
         // Four packets take 4 ms at 8 Mbit/s: a bucket let the first leave at once.

@@ -5,7 +5,9 @@
 mod flight;
 mod judge;
 
+use std::borrow::Cow;
 use std::path::Path;
+use std::time::Duration;
 
 use dhow_scenario::Scenario;
 use serde::Serialize;
@@ -16,14 +18,16 @@ use flight::{Flight, Load};
 use judge::Judge;
 
 /// A link that is measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Trial {
     /// The property that is measured.
     pub name: &'static str,
     /// The kind of the link, as a scenario says it.
     by: &'static str,
     /// Keys of the link, as a scenario has them.
-    keys: &'static str,
+    keys: Cow<'static, str>,
+    /// The time that packets are on their way.
+    delay: Duration,
     load: Load,
     judge: Judge,
 }
@@ -45,18 +49,28 @@ pub struct Finding {
     pub held: Option<bool>,
 }
 
-/// All trials.
+/// All trials that take seconds.
 #[must_use]
-pub const fn trials() -> &'static [Trial] {
-    judge::TRIALS
+pub fn trials() -> Vec<Trial> {
+    judge::trials()
 }
 
-/// Does one, in a lab of its own whose files are below a directory.
+/// The trial of a link with a long delay, of which more is under way than is in memory where it is 6 s and longer.
+#[must_use]
+pub fn far(delay: Duration) -> Trial {
+    judge::far(delay)
+}
+
+/// Does one, in a lab of its own whose files are below a directory; nothing where `goes_on` says no before its end.
 ///
 /// # Errors
 /// When there can be no lab.
-pub fn run(trial: &Trial, directory: &Path) -> Result<Finding, LabError> {
-    let (by, keys) = (trial.by, trial.keys);
+pub fn run(
+    trial: &Trial,
+    directory: &Path,
+    goes_on: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<Finding>, LabError> {
+    let (by, keys) = (trial.by, trial.keys.as_ref());
     let text = format!(
         "[[node]]\nname = \"left\"\nkind = \"command\"\n[[node]]\nname = \"right\"\nkind = \"command\"\n[[link]]\nbetween = [\"left\", \"right\"]\nby = \"{by}\"\n{keys}[stop]\nat = \"1min\"\n"
     );
@@ -68,14 +82,17 @@ pub fn run(trial: &Trial, directory: &Path) -> Result<Finding, LabError> {
         directory: directory.to_path_buf(),
         check,
     };
-    let lab = Lab::build(&scenario, &plot, &|| true)?;
+    let lab = Lab::build(&scenario, &plot, &goes_on)?;
     let Some(layout) = lab.network().map(|network| network.layout().clone()) else {
         return Err(LabError::new("the lab has no network"));
     };
-    let flown = Flight::over(&layout, trial.load);
+    let flown = Flight::over(&layout, trial.load, trial.delay, goes_on);
     lab.clear()?;
+    let Some(flown) = flown? else {
+        return Ok(None);
+    };
     let keys = keys.trim().replace(['\n', '"'], " ").replace("  ", " ");
     let made = layout.links.first().map_or("", |link| link.made.name());
     let link = format!("{made}: {}", keys.trim_end());
-    Ok(trial.judge.judge(trial, link, &flown?))
+    Ok(Some(trial.judge.judge(trial, link, &flown)))
 }
