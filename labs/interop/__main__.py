@@ -65,9 +65,9 @@ class Matrix:
         for octets in self.sizes.values():
             (directory / str(octets)).write_bytes(dice.randbytes(octets))
 
-    def fill(self, peer: str, direction: str, transfer: Callable[[Path], None]) -> None:
-        """One row: every size in one direction."""
-        for size, octets in self.sizes.items():
+    def fill(self, peer: str, direction: str, transfer: Callable[[Path], None], sizes: dict[str, int] = SIZES) -> None:
+        """One row: sizes in one direction."""
+        for size, octets in sizes.items():
             reason = None
             try:
                 transfer(self.directory / str(octets))
@@ -105,17 +105,23 @@ class Matrix:
                         crew, peer.directory / "session.pcapng", [peer.port, peer.dhow_port], transport, kind.spoken)
                 peer.node.start()
                 peer.start()
-                for direction, lost in peer.rows(self.full):
-                    peer.lose(lost)
-                    self.fill(peer.name, direction, peer.from_dhow if direction.startswith("from") else peer.to_dhow)
-                peer.node.stop()
+                self.try_rows(peer, SIZES)
                 if capture:
                     capture.stop()
                     self.judge(peer, capture)
                 else:
                     self.notes.append(f"{peer.name}: not judged, {missing}")
+                # The judge would read gigabytes for hours.
+                self.try_rows(peer, MORE_SIZES if self.full else {})
+                peer.node.stop()
         except (NotInstalled, Unable, NodeFailed) as error:
             self.fail(kind.name, [direction for direction, _ in kind.rows(self.full)], str(error))
+
+    def try_rows(self, peer: Peer, sizes: dict[str, int]) -> None:
+        """Sizes in all directions with one peer."""
+        for direction, lost in peer.rows(self.full):
+            peer.lose(lost)
+            self.fill(peer.name, direction, peer.from_dhow if direction.startswith("from") else peer.to_dhow, sizes)
 
     def judge(self, peer: Peer, capture: Capture) -> None:
         """The verdict of tshark on the frames that dhow sent to this peer."""

@@ -121,5 +121,5 @@ class Dissection:
             command += ["-d", f"{self.transport}.port=={port},{spoken}"]
         for name in names:
             command += ["-e", name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
         return done.stdout.splitlines()

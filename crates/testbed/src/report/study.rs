@@ -193,16 +193,16 @@ impl Question {
             .chain(self.group_by.iter().map(|it| ("group_by", it.as_str())))
             .chain(self.apart.as_deref().map(|it| ("apart", it)))
             .chain(measures.filter_map(|it| Some(("the key of a measure", it.swept()?))));
-        for (key, value) in asked.filter(|(_, value)| !swept.contains(value)) {
-            let what = match swept {
-                [] => "nothing is".to_owned(),
-                [one] => format!("'{one}' is"),
-                all => format!("{}'{}' are", did_you_mean(value, all), all.join("', '")),
-            };
-            let what = format!("{key} is '{value}', which is not swept: {what}");
-            return Err(ReportError::Question(what));
-        }
-        Ok(())
+        let Some((key, value)) = { asked }.find(|(_, value)| !swept.contains(value)) else {
+            return Ok(());
+        };
+        let what = match swept {
+            [] => "nothing is".to_owned(),
+            [one] => format!("'{one}' is"),
+            all => format!("{}'{}' are", did_you_mean(value, all), all.join("', '")),
+        };
+        let what = format!("{key} is '{value}', which is not swept: {what}");
+        Err(ReportError::Question(what))
     }
 }
 
