@@ -51,6 +51,8 @@ pub struct Plan {
     text: String,
     /// The backends of the runs, where nobody asks for another.
     pub backends: Backends,
+    /// Runs in network namespaces at once, where nobody asks for another number.
+    pub jobs: u64,
     /// The runs, in the order in which they are run.
     pub runs: Vec<PlannedRun>,
     /// Programs that variants need, by the variants' names.
@@ -307,6 +309,7 @@ impl Plan {
                 Some("both") => Backends::Both,
                 _ => Backends::Netns,
             },
+            jobs: entries.count("jobs").unwrap_or(1),
             runs,
             needs: needs(&document),
             left_out: Vec::new(),

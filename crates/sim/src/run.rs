@@ -37,7 +37,7 @@ pub struct Run {
 }
 
 /// The progress of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Virtual time since the beginning.
     pub time: Duration,

@@ -125,7 +125,7 @@ pub(super) const VARIANT: Section = Section {
 pub(super) const RUNS: Section = Section {
     name: "runs",
     occurs: Occurs::Once,
-    meaning: "Number of repeats of each combination, their order, and the backend that they are for.",
+    meaning: "Number of repeats of each combination, their order, the backend that they are for, and how many run at once there.",
     groups: &[&[
         with_default(
             "repeats",
@@ -144,6 +144,12 @@ pub(super) const RUNS: Section = Section {
             Kind::Choice(&["netns", "sim", "both"]),
             "\"netns\"",
             "The backend of dhow lab run where its --backend is not given: network namespaces in real time, virtual time, or one after the other.",
+        ),
+        with_default(
+            "jobs",
+            Kind::Integer(1, 1_000),
+            "1",
+            "Runs in network namespaces at once, where --jobs is not given: for runs that wait for light more than they work, since they share the processors.",
         ),
     ]],
 };

@@ -1,5 +1,6 @@
 //! `dhow lab`: scenarios on network namespaces of this machine, with nodes that run.
 
+mod at_once;
 mod compare;
 mod down;
 mod exec;

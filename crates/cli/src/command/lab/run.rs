@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use dhow_scenario::Scenario;
 use dhow_scenario::plan::{Backends, Plan, PlannedRun};
 use dhow_testbed::results::{Backend, Point, Results, Run as Ran, Status};
 use dhow_testbed::run::{self, Measured, Order, Packets, Processors, Profiling, timestamp};
 use rustix::process::geteuid;
 use serde_json::json;
 
+use super::at_once::AtOnce;
 use super::page::Page;
 use super::report::{of_all, of_one};
 use super::rootless;
@@ -61,7 +63,7 @@ pub struct Run {
     /// Number of runs of each combination of values [default: what the scenario says]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
-    /// Run so many at once in virtual time [default: as many as there are cores, or as memory is expected to hold]
+    /// Run so many at once [default: in virtual time as many as there are cores, or as memory is expected to hold; in namespaces what the scenario says, else 1, since they share the processors]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     jobs: Option<u64>,
     /// Keep nodes' stores in the results
@@ -304,6 +306,18 @@ impl Run {
         if place == Place::Sim {
             return self.in_virtual_time(study, &left, page, common);
         }
+        // A page shows one run on sockets.
+        let jobs = self.jobs.unwrap_or(study.jobs());
+        if jobs > 1 && left.len() > 1 && page.is_none() {
+            let at_once = AtOnce {
+                how: self,
+                study,
+                left: &left,
+                jobs,
+                in_lines: self.progress,
+            };
+            return at_once.run(common);
+        }
         let (mut failed, begun, first) = (0, Instant::now(), planned - left.len() + 1);
         for (number, run) in (planned - left.len() + 1..).zip(&left) {
             if interrupt::is_requested() {
@@ -352,18 +366,7 @@ impl Run {
         };
         let how = view.map_or_else(|| self.plainly(), |view| How::View(Box::new(view)));
         let watch = Watch::new(what, end, of, how);
-        let order = Order {
-            scenario: &scenario,
-            planned,
-            processors: &measured,
-            results: &study.results,
-            program: this_program()?,
-            check,
-            keep: self.keep,
-            packets: self.packets(),
-            profiling: self.profiling(),
-            build: BUILD,
-        };
+        let order = self.order(study, &scenario, planned, &measured)?;
         if let Some(page) = page {
             let set = Point(planned.point.clone()).to_string();
             page.begin(&format!("{:04}", planned.number), &set, &scenario);
@@ -376,6 +379,28 @@ impl Run {
         });
         watch.finish();
         ran.map_err(|error| failure("run the scenario", &error))
+    }
+
+    /// The order for a run on sockets.
+    pub(super) fn order<'a>(
+        &self,
+        study: &'a Study,
+        scenario: &'a Scenario,
+        planned: &'a PlannedRun,
+        processors: &'a [Measured],
+    ) -> Result<Order<'a>, Failure> {
+        Ok(Order {
+            scenario,
+            planned,
+            processors,
+            results: &study.results,
+            program: this_program()?,
+            check,
+            keep: self.keep,
+            packets: self.packets(),
+            profiling: self.profiling(),
+            build: BUILD,
+        })
     }
 
     fn in_virtual_time(
@@ -406,9 +431,9 @@ impl Run {
 
     /// Virtual time has no stores, packets and processors that could be looked at; runs in namespaces would take each other's processors.
     fn refuse_what_no_backend_has(&self, has: &dyn Fn(Place) -> bool) -> Result<(), Failure> {
-        if self.jobs.is_some() && !has(Place::Sim) {
-            let what = "--jobs is of no use in namespaces: their runs would slow each other down";
-            return Err(Failure::usage(what).with_hint("--backend sim has it"));
+        if self.page.is_some() && self.jobs.is_some_and(|jobs| jobs > 1) && has(Place::Netns) {
+            let what = "--page shows one run in namespaces at a time, and --jobs wants several";
+            return Err(Failure::usage(what).with_hint("leave one of them out"));
         }
         if self.page.is_some() && has(Place::Netns) && !geteuid().is_root() {
             let what = "--page needs root where runs are on sockets: the network of a user's lab is one of its own, which no browser reaches";
@@ -518,7 +543,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Prints the result of a run.
-fn tell(study: &Study, ran: &Ran, common: &Common) -> Result<(), Failure> {
+pub(super) fn tell(study: &Study, ran: &Ran, common: &Common) -> Result<(), Failure> {
     match common.form() {
         Form::Json => output::json(&json!({"study": study.name(), "run": ran})),
         Form::Text => output::line(&line(ran)),

@@ -23,7 +23,7 @@ use crate::quantity;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The interval between lines of progress.
-const LINE_EVERY: Duration = Duration::from_secs(1);
+pub(super) const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// Parts of each run that a bar tells apart.
 const PARTS: u64 = 1000;
@@ -151,6 +151,13 @@ impl<W: Work> Runner for Runs<'_, W> {
     }
 }
 
+/// The number of runs of all that are done, and under way, for people.
+pub(super) fn words(standing: &Standing, all: u64) -> String {
+    let (all, done) = (quantity::thousands(all), quantity::thousands(standing.done));
+    let under_way = standing.under_way.len();
+    format!("{done} of {all} runs done, {under_way} under way")
+}
+
 /// Tells how far they are.
 struct Watch<'a, W> {
     runs: &'a Runs<'a, W>,
@@ -169,12 +176,7 @@ impl<'a, W: Work> Watch<'a, W> {
     }
 
     fn look(&self, standing: &Standing) {
-        let words = || {
-            let all = quantity::thousands(count(self.runs.simulations.left.len()));
-            let done = quantity::thousands(standing.done);
-            let under_way = standing.under_way.len();
-            format!("{done} of {all} runs done, {under_way} under way")
-        };
+        let words = || words(standing, count(self.runs.simulations.left.len()));
         if !self.runs.simulations.in_lines {
             let done = standing.done.saturating_mul(PARTS);
             return self.bar.say(done + self.parts(standing), words());

@@ -278,6 +278,11 @@ impl Study {
         self.plan.runs.len()
     }
 
+    /// Runs in network namespaces at once, where nobody asks for another number.
+    pub const fn jobs(&self) -> u64 {
+        self.plan.jobs
+    }
+
     /// Leaves the results of a run in virtual time in its directory.
     pub fn keep(
         &self,
