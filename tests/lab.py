@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import datetime
 import json
 import os
 import re
@@ -1017,7 +1018,9 @@ at = "4s"
     def test_a_lab_of_a_user_ends_with_its_command_however_that_ends(self) -> None:
         self.need_tun_for_users()
         path = self.write(scenario(traffic='every = "1s"'))
-        for number, (sent, code) in enumerate([(signal.SIGTERM, 130), (signal.SIGKILL, -9)]):
+        # Under nohup(1) the end of a terminal ends nothing.
+        hangup = [(signal.SIGHUP, 130)] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else []
+        for number, (sent, code) in enumerate([(signal.SIGTERM, 130), *hangup, (signal.SIGKILL, -9)]):
             with self.subTest(signal=sent):
                 lab = self.as_nobody("run", path, "--out", f"out{number}")
                 end = time.monotonic() + PATIENCE_S
@@ -1033,6 +1036,19 @@ at = "4s"
                     stream.read()
                     stream.close()
         self.assertEqual([run["status"] for run in self.table("runs.csv", "out0")], ["interrupted"])
+
+    def test_runs_that_wait_run_at_once(self) -> None:
+        more = '[[program]]\nname = "wait"\nnode = "east"\nrun = "sleep 3"\noutput = "time"\n[runs]\njobs = 3\nrepeats = 6\n'
+        text = scenario("", "count = 5\n", more=more).replace("when_delivered", "when_ended")
+        path = self.write(text)
+        self.lab("run", path, "--out", "out")
+        runs = self.table("runs.csv")
+        self.assertEqual([(run["status"], run["delivered"]) for run in runs], [("done", "5")] * 6)
+        begun = sorted(datetime.datetime.fromisoformat(run["started"].replace("Z", "+00:00")).timestamp() for run in runs)
+        # Three began before the first can have ended.
+        self.assertLess(begun[2] - begun[0], 3, begun)
+        said = self.lab("run", path, "--out", "no", "--jobs", "2", "--page", code=2)
+        self.assertIn("--page shows one run in namespaces at a time", said)
 
     def test_the_picture_of_a_network_has_its_nodes(self) -> None:
         path = self.write(scenario())

@@ -1,4 +1,4 @@
-//! Ctrl-C: a command is asked to end, cleans up, and exits with 130.
+//! Ctrl-C, and the end of its terminal: a command is asked to end, cleans up, and exits with 130.
 //!
 //! Loops ask [`is_requested`]. A command that does not come to its next question within
 //! [`GRACE`] (a read that hangs, say), or that is interrupted twice, is ended here: its unfinished files
@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{EXIT_INTERRUPTED, Failure};
@@ -38,9 +38,11 @@ pub fn is_requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }
 
-/// Listens for Ctrl-C and SIGTERM from now on. `node run` does not call this: a daemon drains instead.
+/// Listens for Ctrl-C, SIGTERM and SIGHUP from now on. `node run` does not call this: a daemon drains instead.
 pub fn watch() -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])
+    let mut wanted = vec![SIGINT, SIGTERM];
+    wanted.extend((!ignores_hangup()).then_some(SIGHUP));
+    let mut signals = Signals::new(wanted)
         .map_err(|error| Failure::refused(format!("cannot watch for signals: {error}")))?;
     thread::spawn(move || {
         let mut signals = signals.forever();
@@ -60,6 +62,14 @@ pub fn watch() -> Result<(), Failure> {
         }
     });
     Ok(())
+}
+
+/// Whether it was started so that it outlasts its terminal, as by nohup(1); field `SigIgn` of proc_pid_status(5).
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|it| it.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|it| u64::from_str_radix(it.trim(), 16).ok());
+    ignored.is_some_and(|it| it & 1 << (SIGHUP - 1) != 0)
 }
 
 /// From now on, ending by itself may take longer: the command writes down its results. A second Ctrl-C still ends it at once.
