@@ -19,7 +19,7 @@ RATES = [
     "hostile", "memory", "full_disk", "limits", "stream", "tunnel", "lab_page", "channel", "traffic", "load", "lab",
 ]
 NODES = [
-    "udp", "ltp", "ltp_files", "ltp_hops", "contacts", "durable", "kill", "discovery", "folders", "ferry", "two_nodes", "reload", "shares",
+    "udp", "ltp", "ltp_files", "ltp_hops", "encapsulation", "contacts", "durable", "kill", "discovery", "folders", "ferry", "two_nodes", "reload", "shares",
     "store_file", "stores", "wire", "older", "stcp", "bibe", "external", "recording", "python", "python_examples", "clients", "measurement", "node_page", "top",
 ]
 REST = [

@@ -16,7 +16,7 @@ from labs.interop.clients import Ud3tnClients
 from labs.interop.dtn7 import Dtn7
 from labs.interop.hardy import Hardy
 from labs.interop.installation import NotInstalled
-from labs.interop.ltp import Hdtn, Hdtn6, Ion
+from labs.interop.ltp import Hdtn, Hdtn6, HdtnEncapsulated, Ion
 from labs.interop.peer import OnPath, Peer, Skipped, Unable
 from labs.interop.version6 import Dtnme, IbrDtn
 from labs.rig.binary import dhow
@@ -28,7 +28,8 @@ from labs.rig.terminal import say, table
 SIZES = {"0 B": 0, "1 B": 1, "1 kB": 1_000, "64 kB": 64_000, "1 MB": 1_000_000, "10 MB": 10_000_000}
 MORE_SIZES = {"100 MB": 100_000_000}
 PEERS: dict[str, type[Peer]] = {
-    "dtn7": Dtn7, "hardy": Hardy, "dtnme": Dtnme, "ibrdtn": IbrDtn, "ion": Ion, "hdtn": Hdtn, "hdtn6": Hdtn6}
+    "dtn7": Dtn7, "hardy": Hardy, "dtnme": Dtnme, "ibrdtn": IbrDtn, "ion": Ion, "hdtn": Hdtn, "hdtn6": Hdtn6,
+    "hdtn-encapsulated": HdtnEncapsulated}
 # Those that are found by beacons as well.
 MEETINGS = {"dtn7": meeting.Dtn7, "ibrdtn": meeting.IbrDtn}
 TICK = "✓"

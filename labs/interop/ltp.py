@@ -135,12 +135,13 @@ class Hdtn(OverLtp):
 
     def start(self) -> None:
         enters, leaves, router, telemetry = (free_port() for _ in range(4))
+        induct, outduct = self.ways()
         self.far = Node(self.crew, self.node.binary, self.directory / "far", Settings(
             f"ipn:{self.node_number}.0", f"127.0.0.1:{leaves}", "stcp",
             links=[Link("hdtn", f"127.0.0.1:{enters}", f'peer = "ipn:{self.engine}.0"', "stcp")], routes=[("ipn:1.*", "hdtn")]))
         self.far.start()
         ltp = {
-            "convergenceLayer": "ltp_over_udp", "thisLtpEngineId": self.engine, "remoteLtpEngineId": 1, "clientServiceId": 1,
+            "thisLtpEngineId": self.engine, "remoteLtpEngineId": 1, "clientServiceId": 1,
             "oneWayLightTimeMs": LIGHT_TIME_MS, "oneWayMarginTimeMs": 40, "numRxCircularBufferElements": 4000,
             "ltpMaxRetriesPerSerialNumber": 5, "ltpRandomNumberSizeBits": 32, "ltpMaxUdpPacketsToSendPerSystemCall": 1,
             "keepActiveSessionDataOnDisk": False, "activeSessionDataOnDiskNewFileDurationMs": 2000,
@@ -157,18 +158,17 @@ class Hdtn(OverLtp):
             "fragmentBundlesLargerThanBytes": 0, "enforceBundlePriority": False,
             "zmqBoundRouterPubSubPortPath": router, "zmqBoundTelemApiPortPath": telemetry,
             "inductsConfig": {"inductConfigName": "in", "inductVector": [
-                ltp | {
-                    "name": "ltp", "boundPort": self.port, "ltpReportSegmentMtu": 1000, "preallocatedRedDataBytes": 200_000,
-                    "ltpRemoteUdpHostname": "127.0.0.1", "ltpRemoteUdpPort": self.way_to_dhow,
+                ltp | induct | {
+                    "name": "ltp", "ltpReportSegmentMtu": 1000, "preallocatedRedDataBytes": 200_000,
                     "ltpRxDataSegmentSessionNumberRecreationPreventerHistorySize": 1000,
                     "ltpMaxExpectedSimultaneousSessions": 500, "delaySendingOfReportSegmentsTimeMsOrZeroToDisable": 20},
                 {"name": "stcp", "convergenceLayer": "stcp", "boundPort": enters, "numRxCircularBufferElements": 200,
                  "keepAliveIntervalSeconds": 15}]},
             "outductsConfig": {"outductConfigName": "out", "outductVector": [
-                ltp | pipeline | {
-                    "name": "ltp", "nextHopNodeId": 1, "remoteHostname": "127.0.0.1", "remotePort": self.way_to_dhow,
+                ltp | pipeline | outduct | {
+                    "name": "ltp", "nextHopNodeId": 1,
                     "ltpDataSegmentMtu": SEGMENT_OCTETS - 40, "ltpCheckpointEveryNthDataSegment": 0,
-                    "ltpSenderBoundPort": self.port, "ltpSenderPingSecondsOrZeroToDisable": 15,
+                    "ltpSenderPingSecondsOrZeroToDisable": 15,
                     "delaySendingOfDataSegmentsTimeMsOrZeroToDisable": 20},
                 pipeline | {"name": "stcp", "convergenceLayer": "stcp", "nextHopNodeId": self.node_number,
                             "remoteHostname": "127.0.0.1", "remotePort": leaves, "keepAliveIntervalSeconds": 17}]},
@@ -191,6 +191,13 @@ class Hdtn(OverLtp):
             log=self.directory / "hdtn.log")
         self.expect_listener(enters, "hdtn-one-process")
 
+    def ways(self) -> tuple[dict[str, object], dict[str, object]]:
+        """The ways to dhow, as its induct and its outduct have them."""
+        udp: dict[str, object] = {"convergenceLayer": "ltp_over_udp"}
+        return (
+            udp | {"boundPort": self.port, "ltpRemoteUdpHostname": "127.0.0.1", "ltpRemoteUdpPort": self.way_to_dhow},
+            udp | {"ltpSenderBoundPort": self.port, "remoteHostname": "127.0.0.1", "remotePort": self.way_to_dhow})
+
     def send(self, file: Path) -> None:
         done = self.far.run("send", *self.send_options, f"ipn:1.{SERVICE}", str(file))
         if done.returncode != 0:
@@ -207,3 +214,27 @@ class Hdtn6(Hdtn):
 
     name = "HDTN over LTP, version 6"
     send_options = ("--version", "6")
+
+
+class HdtnEncapsulated(Hdtn):
+    """The peer with LTP in encapsulation packets: it has a Unix socket for each direction, and dhow a program between these and its datagrams."""
+
+    name = "HDTN over LTP in encapsulation packets"
+    losses = (0.0,)  # nothing is lost in a stream
+    more_losses = ()
+
+    def settings(self) -> Settings:
+        policy = [f'peer = "ipn:{self.engine}.0"', f'rate = "{RATE_BITS_PER_S}bit"', f'light_time = "{LIGHT_TIME_MS}ms"']
+        return Settings(
+            "ipn:1.0", f"127.0.0.1:{self.dhow_port}", "ltp",
+            links=[Link("peer", f"127.0.0.1:{self.port}", "\n".join(policy), "ltp")],
+            routes=[(f"ipn:{self.node_number}.*", "peer")])
+
+    def ways(self) -> tuple[dict[str, object], dict[str, object]]:
+        into, out = (str(self.directory / f"{name}.sock") for name in ("in", "out"))
+        joint = self.crew.start([
+            str(self.node.binary), "ltp", "encapsulate", "--listen", f"127.0.0.1:{self.port}", "--to",
+            f"127.0.0.1:{self.dhow_port}", f"unix:{into}", "--to-senders", f"unix-listen:{out}"], log=self.directory / "joint.log")
+        joint.line(PATIENCE_S)
+        stream: dict[str, object] = {"convergenceLayer": "ltp_over_encap_local_stream"}
+        return stream | {"ltpEncapLocalSocketOrPipePath": into}, stream | {"ltpEncapLocalSocketOrPipePath": out}

@@ -34,6 +34,7 @@ const COMMANDS: &[&[&str]] = &[
     &["ltp", "send"],
     &["ltp", "recv"],
     &["ltp", "relay"],
+    &["ltp", "encapsulate"],
     &["ping"],
     &["perf"],
     &["trace"],

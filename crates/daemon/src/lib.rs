@@ -24,6 +24,7 @@ pub mod counts;
 pub mod datagrams;
 pub mod discovering;
 mod disk_pace;
+pub mod encapsulating;
 mod ending;
 pub mod export;
 pub mod extents;

@@ -2,13 +2,15 @@
 //!
 //! This room never knows a socket, a clock, a route or a store. Start reading at [`stream`], the seam
 //! that every convergence layer over octet streams has, then at [`tcpcl`] and [`stcp`]; and at [`datagram`], the seam of
-//! those over datagrams, then at [`udpcl`] and [`ltp`]. [`discovery`] reads and writes beacons, by which nodes find each other.
+//! those over datagrams, then at [`udpcl`] and [`ltp`]. [`discovery`] reads and writes beacons, by which nodes find each other, and
+//! [`encapsulation`] the packets of CCSDS around bundles and LTP.
 #![no_std]
 
 extern crate alloc;
 
 pub mod datagram;
 pub mod discovery;
+pub mod encapsulation;
 pub mod external;
 pub mod ltp;
 pub mod stcp;

@@ -4,6 +4,7 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use thiserror::Error;
 
 use super::Framing;
+use crate::encapsulation::{self, BUNDLES, Header, PacketFault, header};
 use crate::tcpcl::head::{self, Heads, Reader};
 use crate::tcpcl::writer::Encode;
 
@@ -11,11 +12,6 @@ use crate::tcpcl::writer::Encode;
 const UNSIGNED: u8 = 0;
 const BYTES: u8 = 2;
 const ARRAY: u8 = 4;
-
-/// The version of encapsulation packets, and their protocols (CCSDS 133.1-B-3 4.1.2, SANA's registry).
-const PACKET: u8 = 7;
-const IDLE: u8 = 0;
-const OF_BUNDLES: u8 = 4;
 
 /// A breach of the framing by a peer: nothing after it in the stream can be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -44,15 +40,9 @@ pub(super) enum WireFault {
         "a bundle of {said} octets is in a byte string of {octets} (draft-burleigh-dtn-stcp-00 3.2)"
     )]
     Lengths { said: u64, octets: u64 },
-    /// Encapsulation: no packet of this version begins so (CCSDS 133.1-B-3 4.1.2.2).
-    #[error("{0:#04x} begins no encapsulation packet (CCSDS 133.1-B-3 4.1.2)")]
-    NoPacket(u8),
-    /// Encapsulation: the packet has no bundle.
-    #[error("an encapsulation packet of protocol {0}, which is not that of bundles, 4")]
-    Protocol(u8),
-    /// Encapsulation: the length does not even hold the header.
-    #[error("an encapsulation packet of {octets} octets with a header of {header}")]
-    ShortPacket { octets: u64, header: u64 },
+    /// Encapsulation: the packet is broken, or has no bundle.
+    #[error(transparent)]
+    Packet(#[from] PacketFault),
     /// A longer bundle than is taken.
     #[error("a bundle of {octets} octets is announced, and {longest} is the most that is taken")]
     TooLong { octets: u64, longest: u64 },
@@ -84,24 +74,8 @@ impl Encode for Head {
                 item(out, BYTES, self.octets);
             }
             Framing::Mtcp => item(out, BYTES, self.octets),
-            Framing::Encapsulation => packet(out, self.octets),
+            Framing::Encapsulation => encapsulation::write_header(out, BUNDLES, self.octets),
         }
-    }
-}
-
-/// Write the header of an encapsulation packet with a bundle, as short as it can be; without octets that of an idle packet.
-fn packet(out: &mut BytesMut, octets: u64) {
-    let first = |length_of_length: u8| PACKET << 5 | OF_BUNDLES << 2 | length_of_length;
-    if octets == 0 {
-        out.put_u8(PACKET << 5 | IDLE << 2);
-    } else if let Ok(total) = u8::try_from(octets + 2) {
-        out.put_slice(&[first(1), total]);
-    } else if let Ok(total) = u16::try_from(octets + 4) {
-        out.put_slice(&[first(2), 0]);
-        out.put_u16(total);
-    } else {
-        out.put_slice(&[first(3), 0, 0, 0]);
-        out.put_u32(u32::try_from(octets.saturating_add(8)).unwrap_or(u32::MAX));
     }
 }
 
@@ -123,15 +97,6 @@ fn item(out: &mut BytesMut, major: u8, argument: u64) {
         out.put_u8(major | 27);
         out.put_u64(argument);
     }
-}
-
-/// A head, as it is read.
-#[derive(Clone, Copy, Debug)]
-enum Read {
-    /// So many octets of a bundle follow.
-    Bundle(u64),
-    /// So many octets without a meaning follow.
-    Idle(u64),
 }
 
 /// The next item of the stream.
@@ -182,15 +147,15 @@ impl Decoder {
             self.idle -= u64::try_from(passed).unwrap_or(u64::MAX);
         }
         let head = match self.framing {
-            Framing::Stcp => self.heads.next(chunk, stcp)?.map(Read::Bundle),
-            Framing::StcpDraft => self.heads.next(chunk, stcp_draft)?.map(Read::Bundle),
-            Framing::Mtcp => self.heads.next(chunk, mtcp)?.map(Read::Bundle),
-            Framing::Encapsulation => self.heads.next(chunk, encapsulation)?,
+            Framing::Stcp => self.heads.next(chunk, stcp)?.map(Header::Unit),
+            Framing::StcpDraft => self.heads.next(chunk, stcp_draft)?.map(Header::Unit),
+            Framing::Mtcp => self.heads.next(chunk, mtcp)?.map(Header::Unit),
+            Framing::Encapsulation => self.heads.next(chunk, |reader| header(reader, BUNDLES))?,
         };
         let octets = match head {
             None => return Ok(None),
-            Some(Read::Bundle(octets)) => octets,
-            Some(Read::Idle(octets)) => {
+            Some(Header::Unit(octets)) => octets,
+            Some(Header::Idle(octets)) => {
                 self.idle = octets;
                 return Ok(Some(Item::Head(0)));
             }
@@ -255,36 +220,6 @@ fn stcp_draft(reader: &mut Reader<'_>) -> Result<u64, Stop> {
 /// draft-ietf-dtn-mtcpcl-01: a byte string of definite length.
 fn mtcp(reader: &mut Reader<'_>) -> Result<u64, Stop> {
     argument(reader, BYTES, WireFault::NoByteString)
-}
-
-/// CCSDS 133.1-B-3 4.1.2: a packet with a bundle, or an idle one.
-fn encapsulation(reader: &mut Reader<'_>) -> Result<Read, Stop> {
-    let first = reader.u8()?;
-    let (protocol, length_of_length) = (first >> 2 & 7, first & 3);
-    if first >> 5 != PACKET || length_of_length == 0 && protocol != IDLE {
-        return Err(Stop::Fault(WireFault::NoPacket(first)));
-    }
-    if protocol != IDLE && protocol != OF_BUNDLES {
-        return Err(Stop::Fault(WireFault::Protocol(protocol)));
-    }
-    // The fields for users, and those that have to be zero, have no meaning here.
-    let (header, octets) = match length_of_length {
-        0 => (1, 1),
-        1 => (2, reader.u8()?.into()),
-        2 => {
-            reader.u8()?;
-            (4, reader.u16()?.into())
-        }
-        _ => {
-            let [_, _, _] = reader.array()?;
-            (8, u32::from_be_bytes(reader.array()?).into())
-        }
-    };
-    match u64::checked_sub(octets, header) {
-        None => Err(Stop::Fault(WireFault::ShortPacket { octets, header })),
-        Some(content) if protocol == IDLE => Ok(Read::Idle(content)),
-        Some(content) => Ok(Read::Bundle(content)),
-    }
 }
 
 /// The argument of a CBOR item of a major type and definite length, in whatever width it is written (RFC 8949 3).

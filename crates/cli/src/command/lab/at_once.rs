@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Runs of a study that are to be done, so many at once.
 pub(super) struct AtOnce<'a> {
-    /// How they are to be done.
+    /// The order of their doing.
     pub how: &'a Run,
     /// The study.
     pub study: &'a Study,

@@ -1,5 +1,6 @@
 //! `dhow ltp`: files over LTP, without bundles and without a node (docs/ltp.md).
 
+mod encapsulate;
 mod far;
 mod hops;
 mod recv;
@@ -18,6 +19,7 @@ pub enum Ltp {
     Send(send::Send),
     Recv(recv::Recv),
     Relay(relay::Relay),
+    Encapsulate(encapsulate::Encapsulate),
 }
 
 impl Ltp {
@@ -27,6 +29,7 @@ impl Ltp {
             Self::Send(command) => command.run(common),
             Self::Recv(command) => command.run(common),
             Self::Relay(command) => command.run(common),
+            Self::Encapsulate(command) => command.run(common),
         }
     }
 }
