@@ -522,6 +522,25 @@ class LtpFiles(unittest.TestCase):
         received = self.end(receiver, code=INTERRUPTED)
         self.assert_came([it for it in received if it["state"] == "received"], other)
 
+    def test_a_file_that_cannot_be_read_takes_no_green_octets_of_others_with_it(self) -> None:
+        # It says that it has a page of octets, and has fewer.
+        broken = Path("/sys/kernel/uevent_seqnum")
+        if not broken.exists() or broken.stat().st_size < 100:
+            self.skipTest("no such file")
+        others = [self.file(octets) for octets in range(2_000, 2_030)]
+        for far in ((), ("--to", "2")):
+            with self.subTest(far=far):
+                receiver = self.receive("--count", str(len(others)), "--timeout", "20s", *(("--engine", "2") if far else ()))
+                files = [*others[:15], broken, *others[15:]]
+                sent = self.end(self.send(*far, "--red", "none", "\n".join(map(str, files)), rate="40Mbit"), code=1)
+                states = {it["file"]: it["state"] for it in sent}
+                self.assertEqual(states, {str(path): "failed" if path == broken else "sent" for path in files})
+                [failed] = [it for it in sent if it["state"] == "failed"]
+                self.assertIn("shorter", failed["reason"])
+                received = [it for it in self.end(receiver) if it["state"] == "received"]
+                came = sorted(Path(it["file"]).read_bytes() for it in received)
+                self.assertEqual(came, sorted(path.read_bytes() for path in others))
+
     def test_a_file_that_is_changed_in_place_fails_and_arrives_in_neither_state(self) -> None:
         changing, other = self.file(4_000_000), self.file(70_000)
         for far in ((), ("--to", "2")):

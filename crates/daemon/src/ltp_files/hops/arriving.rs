@@ -13,9 +13,9 @@ use dhow_link::stream::RefuseReason;
 
 use super::super::arriving::{ArrivingFile, UnnamedFile};
 use super::super::finishing::Job;
+use super::super::neighbour::Neighbour;
 use super::super::peer::Incoming;
 use super::block::{Block, Fate};
-use super::neighbour::Neighbour;
 use super::spool::{self, Trailer};
 use super::station::{MAX_WAYS_BACK, Station, WayBack};
 use super::{Hop, Told, What, Work};

@@ -1,13 +1,12 @@
 //! Blocks of LTP over several hops, without bundles: a profile of our own (docs/ltp.md).
 //!
 //! A [`station`](mod@station) is an engine with neighbours. The same one sends files to a far engine, passes blocks on, and takes
-//! those that are for it; [`Work`] says which. Each [`neighbour`] has an engine of LTP for both directions. A [`block`] that comes is
+//! those that are for it; [`Work`] says which. Each `neighbour` has an engine of LTP for both directions. A [`block`] that comes is
 //! written to a file, from which its octets leave for the next hop while others still come ([`onward`]); [`spool`] finds those files
 //! again after a restart. [`arriving`] addresses blocks, [`strangers`] says which neighbour makes room, and [`telling`] makes the reports that sources get.
 
 mod arriving;
 mod block;
-mod neighbour;
 mod onward;
 mod orders;
 mod spool;

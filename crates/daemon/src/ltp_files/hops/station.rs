@@ -14,13 +14,13 @@ use dhow_link::{DatagramLink as _, LinkCommand};
 
 use super::super::finishing::{Done, Finisher};
 use super::super::leaving::LeavingFiles;
+use super::super::neighbour::{Attempt, Neighbour};
 use super::super::peer::{Incoming, PeerId};
 use super::super::refusals::Refusals;
 use super::super::socket::{NO_WAY_WAIT, Socket, path_to};
 use super::super::unheard::Unheard;
 use super::super::{LAST_WORDS, LOOK};
 use super::block::{Block, Outward};
-use super::neighbour::{Attempt, Neighbour};
 use super::orders::OrderState;
 use super::{About, End, Hop, Passing, Settings, Told, Watch, What, Work, spool};
 use crate::clock::Clock;
@@ -188,7 +188,8 @@ impl Station<'_> {
         };
         let (key, pace) = (self.settings.key.as_deref(), self.settings.way.pace());
         let way = (&self.socket, &self.clock);
-        let attempt = neighbour.send(way, &mut self.leaving, key, pace);
+        let mut failed = Vec::new();
+        let attempt = neighbour.send(way, &mut self.leaving, key, pace, &mut failed);
         if let Some(errno) = self.socket.take_refused() {
             let to = neighbour.to;
             if let Some(what) = self.refusals.tell(now.monotonic, to, errno) {
@@ -208,7 +209,9 @@ impl Station<'_> {
             Attempt::More => *wait = (*wait).min(neighbour.next.since(now.monotonic)),
             Attempt::NoRoom => for_room = true,
             Attempt::NoWay => *wait = (*wait).min(NO_WAY_WAIT),
-            Attempt::Unreadable(failed) => self.unreadable(failed.number, &failed.why),
+        }
+        for failed in failed {
+            self.unreadable(failed.number, &failed.why);
         }
         self.take_events(id, now);
         for_room
