@@ -537,9 +537,29 @@ class LtpFiles(unittest.TestCase):
                 self.assertEqual(states, {str(path): "failed" if path == broken else "sent" for path in files})
                 [failed] = [it for it in sent if it["state"] == "failed"]
                 self.assertIn("shorter", failed["reason"])
+                self.assertTrue(failed["hint"])
                 received = [it for it in self.end(receiver) if it["state"] == "received"]
                 came = sorted(Path(it["file"]).read_bytes() for it in received)
                 self.assertEqual(came, sorted(path.read_bytes() for path in others))
+
+    def test_a_sparse_file_that_takes_weeks_is_given_up_at_once_and_takes_no_memory(self) -> None:
+        sparse = self.directory / "sparse"
+        with sparse.open("wb") as file:
+            file.truncate(5 << 30)
+        for far in ((), ("--to", "2", "--report")):
+            with self.subTest(far=far):
+                receiver = self.receive(*(("--engine", "2") if far else ()))
+                sender = self.send(*far, str(sparse), rate="9600bit")
+                time.sleep(1.0)
+                status = Path(f"/proc/{sender.process.pid}/status").read_text()
+                [used] = re.findall(r"VmHWM:\s+(\d+) kB", status)
+                self.assertLess(int(used), 200_000)
+                sender.process.send_signal(signal.SIGINT)
+                [sent] = self.end(sender, code=INTERRUPTED)
+                self.assertEqual((sent["state"], sent["reason"]), ("failed", "the sender ended before it was acknowledged"))
+                receiver.process.send_signal(signal.SIGINT)
+                self.end(receiver, code=INTERRUPTED)
+                self.assertEqual(self.kept(), [])
 
     def test_a_file_that_is_changed_in_place_fails_and_arrives_in_neither_state(self) -> None:
         changing, other = self.file(4_000_000), self.file(70_000)

@@ -216,6 +216,8 @@ class LtpHops(unittest.TestCase):
             with self.subTest(options=options, to=to):
                 [sent] = self.end(self.send(FIRST, port, self.file(30_000), *options, to=to), 1)
                 self.assertEqual((sent["state"], sent["report"]["status"]), ("failed", status))
+                self.assertIn(f"as engine {FIRST} reports", sent["reason"])
+                self.assertTrue(sent["hint"])
 
     def test_a_block_whose_next_hop_is_away_expires_at_the_relay(self) -> None:
         _, port = self.relay(FIRST, SECOND, free_port(socket.SOCK_DGRAM))
@@ -263,11 +265,35 @@ class LtpHops(unittest.TestCase):
         [sent] = self.end(self.send(FIRST, port, self.file(30_000)), 1)
         self.assertIn("SYS_CNCLD", sent["reason"])
 
+    def test_each_failure_says_what_is_wrong_and_what_to_do(self) -> None:
+        nobody = free_port(socket.SOCK_DGRAM)
+        _, other_service = self.listen("recv", "--out", str(self.inbox), "--service", "20000")
+        _, small = self.listen("recv", "--out", str(self.inbox), "--largest", "10kB")
+        _, full = self.relay(FIRST, DESTINATION, nobody, "--disk", "20kB")
+        for port, options, reason, hint in (
+            (nobody, ("--lifetime", "1s"), "life ended before the next hop had it", "--lifetime"),
+            (other_service, (), "the next hop has no such client service (UNREACH)", "--service"),
+            (small, (), "the next hop cancelled the session (USR_CNCLD)", "--largest"),
+            (full, (), "the next hop cancelled the session: it has no room", "--disk"),
+        ):
+            with self.subTest(reason=reason):
+                (self.directory / "log").unlink(missing_ok=True)
+                [sent] = self.end(self.send(FIRST, port, self.file(30_000), *options), 1)
+                self.assertEqual(sent["state"], "failed")
+                self.assertIn(reason, sent["reason"])
+                self.assertIn(hint, sent["hint"])
+        words = ["send", str(self.file(30_000)), f"{FIRST}@127.0.0.1:{small}", "--to", "9", "--light-time", "1ms", "--rate", RATE]
+        said = subprocess.run([self.binary, "ltp", *words], capture_output=True, text=True, timeout=PATIENCE_S)
+        self.assertEqual(said.returncode, 1)
+        self.assertIn("the next hop cancelled the session (USR_CNCLD)", said.stderr)
+        self.assertIn("hint: the next hop was ended, or says why", said.stderr)
+
     def test_a_report_that_never_comes_ends_with_the_life(self) -> None:
         receiver, port = self.receive("--via", f"{FIRST}@127.0.0.1:{free_port(socket.SOCK_DGRAM)}")
         [sent] = self.end(self.send(DESTINATION, port, self.file(3_000), "--report", "--lifetime", "2s"), 1)
         self.assertEqual((sent["state"], sent["report"]), ("failed", None))
         self.assertIn("no report", sent["reason"])
+        self.assertIn("look before it is sent again", sent["hint"])
         self.assertEqual(len(list(self.inbox.iterdir())), 1)
 
     def test_a_transfer_that_comes_twice_is_one_file(self) -> None:
@@ -387,6 +413,7 @@ class LtpHops(unittest.TestCase):
                 ended = subprocess.run([self.binary, "ltp", *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
                 self.assertEqual(ended.returncode, 2, ended.stderr)
                 self.assertIn(words, ended.stderr)
+                self.assertRegex(ended.stderr, "hint: |For more information")
 
 
 def extensions(transfer: int = 77) -> list[bytes]:

@@ -4,7 +4,7 @@
 //! [`socket`] makes wait. [`leaving`] reads the files that are sent, a batch of datagrams at a time, and a [`neighbour`] is the engine that they leave for. [`arriving`] writes those that
 //! come, at the offsets of their segments, and [`finishing`] makes them durable and names them, on a thread of its own. [`share`] says which
 //! engine or file makes room where there are too many. [`refusals`] and [`unheard`] have the words about datagrams that the system does not send, and about
-//! those that are not authentic.
+//! those that are not authentic; [`why`] has the reasons for which a file fails that is sent.
 //!
 //! [`hops`] has engines that pass blocks on to far ones.
 //!
@@ -22,6 +22,7 @@ pub mod sender;
 mod share;
 mod socket;
 mod unheard;
+pub mod why;
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use dhow_bundle::storage::Piece;
 use dhow_bundle::{Instant, Now};
 use dhow_link::datagram::DatagramEvent;
 use dhow_link::ltp::{Addressee, Engine, Red};
-use dhow_link::stream::{RefuseReason, TerminateReason, TransferId};
+use dhow_link::stream::{TerminateReason, TransferId};
 use dhow_link::{DatagramLink as _, LinkCommand};
 
 use super::leaving::{Failed, LeavingFiles};
@@ -20,6 +20,8 @@ pub use super::leaving::{Unreadable, open};
 use super::neighbour::{Attempt, Neighbour};
 use super::refusals::Refusals;
 use super::socket::{NO_WAY_WAIT, Socket, path_to};
+use super::why::Counterpart;
+pub use super::why::Why;
 use super::{LAST_WORDS, LOOK, Way};
 use crate::clock::Clock;
 use crate::config::file::ClockSetting;
@@ -75,32 +77,6 @@ pub enum Fate {
     Sent,
     /// The file failed.
     Failed(Why),
-}
-
-/// The reason for which a file failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Why {
-    /// The file cannot be read.
-    #[error("{0}")]
-    Unreadable(#[from] Unreadable),
-    /// Checkpoints were not answered, or too much was lost.
-    #[error("the receiver does not answer, or too much is lost (RLEXC)")]
-    Unanswered,
-    /// The receiver has no room, or another trouble.
-    #[error("the receiver cancelled the session: it has no room, or another trouble (SYS_CNCLD)")]
-    NoRoom,
-    /// The receiver has no such client service.
-    #[error("the receiver has no such client service (UNREACH)")]
-    NoService,
-    /// The receiver does not want the file.
-    #[error("the receiver cancelled the session (USR_CNCLD)")]
-    Unwanted,
-    /// The receiver has begun anew, or was silent.
-    #[error("the receiver has lost the session, or was silent for too long")]
-    Lost,
-    /// The sender ended.
-    #[error("the sender ended before it was acknowledged")]
-    Ended,
 }
 
 /// News of what is sent.
@@ -384,13 +360,9 @@ impl Sending<'_> {
                 DatagramEvent::Failed {
                     transfer, refused, ..
                 } => {
-                    let why = match refused {
-                        _ if self.is_ending => Why::Ended,
-                        None => Why::Lost,
-                        Some(RefuseReason::Retransmit) => Why::Unanswered,
-                        Some(RefuseReason::NoResources) => Why::NoRoom,
-                        Some(RefuseReason::NotAcceptable) => Why::NoService,
-                        Some(_) => Why::Unwanted,
+                    let why = match self.is_ending {
+                        true => Why::Ended,
+                        false => Why::of(Counterpart::Receiver, refused),
                     };
                     self.end(transfer.0, Fate::Failed(why));
                 }

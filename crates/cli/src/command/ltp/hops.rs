@@ -47,6 +47,8 @@ pub const fn status_word(status: Status) -> &'static str {
         Status::Expired => "expired",
         Status::NoRoute => "no route",
         Status::NoSpace => "no space",
+        Status::TooLarge => "too large",
+        Status::GivenUp => "given up",
     }
 }
 
@@ -84,11 +86,11 @@ impl Speaker {
             What::Passed => ("passed", None),
             What::Received(_) => ("received", None),
             What::Again => ("duplicate", None),
-            What::Lost(why) => ("failed", Some(*why)),
-            What::Retried(why) => ("again", Some(*why)),
-            What::Dropped(status) => ("dropped", Some(status_word(*status))),
-            What::Reported(report) => ("report", Some(status_word(report.status))),
-            What::Refused => ("refused", Some("there is no room (SYS_CNCLD)")),
+            What::Lost(why) => ("failed", Some(why.clone())),
+            What::Retried(why) => ("again", Some(why.to_string())),
+            What::Dropped(status) => ("dropped", Some(status_word(*status).to_owned())),
+            What::Reported(report) => ("report", Some(status_word(report.status).to_owned())),
+            What::Refused => ("refused", Some("there is no room (SYS_CNCLD)".to_owned())),
         };
         let file = match what {
             What::Received(path) => Some(path.display().to_string()),
@@ -148,7 +150,7 @@ impl Watch for Speaker {
                 output::talk(&format!("note: {what}"));
                 Ok(())
             }
-            Told::Ended(_) => Ok(()),
+            Told::Ended(_) | Told::Progress(..) => Ok(()),
         };
         if let Err(failure) = said {
             self.failure = Some(failure);

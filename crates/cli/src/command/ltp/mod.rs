@@ -2,7 +2,9 @@
 
 mod encapsulate;
 mod far;
+mod hints;
 mod hops;
+mod pace;
 mod recv;
 mod relay;
 mod send;

@@ -145,7 +145,8 @@ impl Station<'_> {
             if matches!(self.settings.work, Work::Receive { .. }) {
                 block.fate = Fate::Keep;
             } else {
-                self.tell(number, What::Lost("it names no engine that it is for"));
+                let why = "it names no engine that it is for".to_owned();
+                self.tell(number, What::Lost(why));
                 self.stop(number, RefuseReason::NotAcceptable);
             }
             return;
@@ -291,7 +292,7 @@ impl Station<'_> {
                 self.reported(by.map(|of| of.source.engine), &report);
                 self.tell(number, What::Reported(report));
             }
-            None => self.tell(number, What::Lost("it is no report")),
+            None => self.tell(number, What::Lost("it is no report".to_owned())),
         }
         let transfer = of.transfer;
         self.command(of.peer, LinkCommand::Acknowledge { transfer, octets });
@@ -360,7 +361,7 @@ impl Station<'_> {
             Some(_) => "the session was cancelled (USR_CNCLD)",
         };
         self.know_ends(number);
-        self.tell(number, What::Lost(why));
+        self.tell(number, What::Lost(why.to_owned()));
         let partial = self.blocks.get(&number).and_then(|block| {
             let is_red_here = |red| refused.is_none() && block.came.prefix() >= red;
             let of = block

@@ -24,6 +24,7 @@ use dhow_link::ltp::{EndReport, EndToEnd, Red, Status};
 
 pub use self::station::run;
 use super::Way;
+use super::why::Why;
 use crate::datagrams::seal::SegmentKey;
 
 /// Octets of a datagram that has room for all extensions.
@@ -136,9 +137,9 @@ pub enum What {
     /// The block is for this engine, and was here before.
     Again,
     /// The block is lost: the inward session was cancelled, or nothing more came.
-    Lost(&'static str),
+    Lost(String),
     /// Its session with the next hop failed; it leaves again.
-    Retried(&'static str),
+    Retried(Why),
     /// The block is not passed on, and its source is told so.
     Dropped(Status),
     /// A report for this engine.
@@ -161,7 +162,7 @@ pub struct Outcome {
     /// The report of the destination, or of a hop on the way, and when it came.
     pub end: Option<(EndReport, Duration)>,
     /// The reason for which it failed.
-    pub failure: Option<String>,
+    pub failure: Option<Why>,
 }
 
 /// News of a station.
@@ -173,6 +174,8 @@ pub enum Told {
     Block(About, What),
     /// A file that was sent is over.
     Ended(Outcome),
+    /// Octets that were sent and octets that the next hop claims, of all files that are sent.
+    Progress(u64, u64),
     /// Something is odd.
     Note(String),
 }

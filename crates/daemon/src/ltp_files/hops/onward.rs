@@ -11,6 +11,7 @@ use dhow_link::{DatagramLink as _, LinkCommand};
 
 use super::super::leaving::{Unreadable, base};
 use super::super::peer::PeerId;
+use super::super::why::{Counterpart, Why};
 use super::block::{Block, Fate, Outward};
 use super::spool;
 use super::station::Station;
@@ -62,7 +63,7 @@ impl Station<'_> {
         let again = now.monotonic + AGAIN;
         let peer = self.meet(hop, now);
         if let Err(error) = self.open_file(number) {
-            return self.unreadable(number, &error.into());
+            return self.unreadable(number, error.into());
         }
         let Some(block) = self.blocks.get_mut(&number) else {
             return;
@@ -207,15 +208,9 @@ impl Station<'_> {
             self.detach_outward(number);
             return;
         }
-        let why = match refused {
-            None => "the next hop has lost the session, or was silent",
-            Some(RefuseReason::Retransmit) => "the next hop does not answer (RLEXC)",
-            Some(RefuseReason::NoResources) => "the next hop has no room (SYS_CNCLD)",
-            Some(RefuseReason::NotAcceptable) => "the next hop has no such service (UNREACH)",
-            Some(_) => "the next hop does not take it (USR_CNCLD)",
-        };
-        if self.order_failed(number, refused, why) {
-            return;
+        let why = Why::of(Counterpart::NextHop, refused);
+        if let Some(refused) = refused.filter(|_| self.is_order(number)) {
+            return self.order_failed(number, refused, why);
         }
         match refused {
             Some(RefuseReason::NotAcceptable) => self.give_up(number, Status::NoRoute),
@@ -230,7 +225,7 @@ impl Station<'_> {
             }
             // The next hop has told the source why.
             Some(_) => {
-                self.tell(number, What::Lost(why));
+                self.tell(number, What::Lost(why.to_string()));
                 self.detach_outward(number);
                 self.drop_block(number);
             }
@@ -262,7 +257,7 @@ impl Station<'_> {
     }
 
     /// The file of a block cannot be read.
-    pub(super) fn unreadable(&mut self, number: u64, why: &Unreadable) {
+    pub(super) fn unreadable(&mut self, number: u64, why: Unreadable) {
         let now = self.clock.now();
         // The session of a file that is sent here ends, so that others of its batch leave.
         let outward = self.blocks.get(&number).and_then(|block| block.outward);
@@ -271,8 +266,8 @@ impl Station<'_> {
         {
             neighbour.engine.cancel_onward(now, outward.transfer);
         }
-        if self.order_failed(number, Some(RefuseReason::NoResources), &why.to_string()) {
-            return;
+        if self.is_order(number) {
+            return self.order_failed(number, RefuseReason::NoResources, why.into());
         }
         let what = format!("a block cannot be read: {why}");
         self.watch.hear(super::Told::Note(what));

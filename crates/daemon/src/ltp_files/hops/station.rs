@@ -211,7 +211,7 @@ impl Station<'_> {
             Attempt::NoWay => *wait = (*wait).min(NO_WAY_WAIT),
         }
         for failed in failed {
-            self.unreadable(failed.number, &failed.why);
+            self.unreadable(failed.number, failed.why);
         }
         self.take_events(id, now);
         for_room
@@ -222,6 +222,7 @@ impl Station<'_> {
         if now.monotonic.since(self.looked) >= LOOK {
             self.looked = now.monotonic;
             self.age(now);
+            self.tell_progress();
             for what in self.unheard.tell(now.monotonic) {
                 self.watch.hear(Told::Note(what));
             }
@@ -256,6 +257,7 @@ impl Station<'_> {
 
     fn end(&mut self, end: End, now: Now, within: Duration) {
         self.ending = Some((end, now.monotonic + within));
+        self.end_orders();
         let numbers: Vec<_> = self.blocks.keys().copied().collect();
         for number in numbers {
             let block = self.blocks.get(&number);
