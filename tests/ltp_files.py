@@ -295,6 +295,26 @@ class LtpFiles(unittest.TestCase):
         self.assertIn("No space", received["failed"]["reason"])
         self.assert_came([received["received"]], small)
 
+    def test_a_receiver_goes_on_when_its_full_disk_has_room_again(self) -> None:
+        point = self.small_disk(3_000_000)
+        file = self.file(1_000_000)
+        for far in ((), ("--to", "2", "--report")):
+            with self.subTest(far=far):
+                receiver = self.receive(*(("--engine", "2") if far else ()), out=point)
+                (point / "others").write_bytes(bytes(2_500_000))
+                [sent] = self.end(self.send(*far, str(file)), code=1)
+                self.assertIn("it has no room, or another trouble (SYS_CNCLD)", sent["reason"])
+                self.assertIn("its disk", sent["hint"])
+                self.assertEqual([path.name for path in point.iterdir()], ["others"])
+                (point / "others").unlink()
+                [sent] = self.end(self.send(*far, str(file)))
+                self.assertEqual(sent["state"], "complete" if far else "acknowledged")
+                [came] = point.iterdir()
+                self.assertEqual(came.read_bytes(), file.read_bytes())
+                came.unlink()
+                receiver.process.send_signal(signal.SIGINT)
+                self.end(receiver, code=INTERRUPTED)
+
     def test_a_full_disk_harms_no_other_file_where_datagrams_are_lost_both_ways(self) -> None:
         point = self.small_disk(3_000_000)
         relay = LossyRelay(0.05, seed=11)

@@ -187,7 +187,7 @@ struct Reception<'a> {
     config: Config,
     socket: Socket,
     clock: Clock,
-    finisher: Finisher,
+    finisher: Finisher<Incoming>,
     peers: BTreeMap<PeerId, Peer>,
     /// Files under way.
     open: usize,

@@ -3,7 +3,7 @@
 //! A [`station`](mod@station) is an engine with neighbours. The same one sends files to a far engine, passes blocks on, and takes
 //! those that are for it; [`Work`] says which. Each `neighbour` has an engine of LTP for both directions. A [`block`] that comes is
 //! written to a file, from which its octets leave for the next hop while others still come ([`onward`]); [`spool`] finds those files
-//! again after a restart. [`arriving`] addresses blocks, [`strangers`] says which neighbour makes room, and [`telling`] makes the reports that sources get.
+//! again after a restart. [`arriving`] addresses blocks, [`strangers`] says which neighbour makes room, [`telling`] makes the reports that sources get, and [`ways`] knows where these go.
 
 mod arriving;
 mod block;
@@ -13,6 +13,7 @@ mod spool;
 mod station;
 mod strangers;
 mod telling;
+mod ways;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
