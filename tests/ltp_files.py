@@ -463,6 +463,9 @@ class LtpFiles(unittest.TestCase):
         for arguments, code, what, hint in (
             (("send", "nowhere", to), 1, "cannot send nowhere: No such file", "look at its name"),
             (("send", str(self.directory), to), 1, "not a regular file", "tar cf"),
+            (("send", "", to), 1, "cannot send '': No such file", "look at its name"),
+            (("send", "n" * 256, to), 1, "File name too long", "no file can have it"),
+            (("send", f"{file}/part", to), 1, "Not a directory", "no file can have it"),
             (("send", to, str(file)), 1, f"cannot find host '{file}'", "there is a file of this name"),
             (("send", to, str(file), "localhost:9"), 1, f"cannot send {to}", "the receiver is the last word"),
             (("send", str(file)), 2, "there is one word", "<FILE>... <ENGINE@HOST:PORT>"),
@@ -561,6 +564,36 @@ class LtpFiles(unittest.TestCase):
                 received = [it for it in self.end(receiver) if it["state"] == "received"]
                 came = sorted(Path(it["file"]).read_bytes() for it in received)
                 self.assertEqual(came, sorted(path.read_bytes() for path in others))
+
+    def test_files_of_any_name_cross_and_each_line_is_one(self) -> None:
+        octets = random.Random(3).randbytes(3_000)
+        names = [b"new\nline", b"n" * 255, b"no\xff\xfetext", b"\x1b[31mred", b"at@host", b"sub/../ordinary"]
+        os.mkdir(self.directory / "sub")
+        for name in names:
+            with open(os.fsencode(self.directory) + b"/" + name, "wb") as file:
+                file.write(octets)
+        receiver = self.receive("--count", str(2 * len(names)))
+        words = [os.fsencode(self.directory) + b"/" + name for name in names]
+        for options in ([], ["--json"]):
+            argv = [self.binary, "ltp", "send", *options, "--light-time", "1ms", "--rate", RATE, *words, f"2@127.0.0.1:{self.port}"]
+            said = subprocess.run(argv, capture_output=True, timeout=PATIENCE_S, check=True)
+            lines = said.stdout.splitlines()
+            self.assertEqual(len(lines), len(names), said.stdout)
+            self.assertNotIn(b"\x1b", said.stdout)
+            if options:
+                told = {json.loads(line)["file"] for line in lines}
+                self.assertEqual(told, {os.fsencode(word).decode(errors="replace") for word in words})
+        received = self.end(receiver)
+        self.assertEqual({Path(it["file"]).read_bytes() for it in received}, {octets})
+        # Nothing of a name crosses.
+        self.assertEqual({re.sub("[0-9]+", "N", name) for name in self.kept()}, {"ltp-N-N"})
+
+    def test_numbers_that_cannot_work_are_refused_with_the_reason(self) -> None:
+        for option, words in (("--count", "0 is not in 1"), ("--timeout", "it would end at once"), ("--largest", "at least one octet")):
+            with self.subTest(option=option):
+                (self.directory / "log").unlink(missing_ok=True)
+                self.assertEqual(self.end(self.start("ltp", "recv", "--listen", "127.0.0.1:0", option, "0"), code=2), [])
+                self.assertIn(words, self.log())
 
     def test_a_sparse_file_that_takes_weeks_is_given_up_at_once_and_takes_no_memory(self) -> None:
         sparse = self.directory / "sparse"

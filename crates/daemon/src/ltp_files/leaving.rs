@@ -62,6 +62,9 @@ impl Unreadable {
         match self {
             Self::System(error) => match error.kind() {
                 io::ErrorKind::NotFound => "look at its name: it is read where the command runs",
+                io::ErrorKind::InvalidFilename | io::ErrorKind::NotADirectory => {
+                    "look at its name: no file can have it"
+                }
                 io::ErrorKind::PermissionDenied => {
                     "it must be readable for this user: ls -l shows for whom it is"
                 }

@@ -13,6 +13,7 @@ use dhow_daemon::ltp_files::hops::{
 use dhow_link::ltp::{EndToEnd, Red, Service};
 use serde_json::json;
 
+use super::file_name::shown;
 use super::hints::hint;
 use super::hops::{check_mtu, hop_of, status_word};
 use super::pace::Pace;
@@ -194,9 +195,7 @@ impl Sending<'_> {
     fn path_of(&self, transfer: u64) -> String {
         let mut orders = self.orders.iter();
         let order = orders.find(|order| order.end_to_end.transfer == transfer);
-        order
-            .map(|order| order.path.display().to_string())
-            .unwrap_or_default()
+        order.map(|order| shown(&order.path)).unwrap_or_default()
     }
 
     fn say(&self, outcome: &Outcome) -> Result<(), Failure> {
@@ -235,7 +234,7 @@ impl Sending<'_> {
                 })),
             }));
         }
-        let path = order.path.display().to_string();
+        let path = shown(&order.path);
         if let Some(why) = why {
             output::talk(&format!("{path}: {why}"));
             if let Some(hint) = hint {

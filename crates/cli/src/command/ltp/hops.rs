@@ -6,6 +6,7 @@ use dhow_daemon::ltp_files::hops::{About, Hop, LEAST_MTU_OCTETS, Told, Watch, Wh
 use dhow_link::ltp::Status;
 use serde_json::json;
 
+use super::file_name::shown;
 use super::send::Receiver;
 use super::way::WayOptions;
 use crate::failure::Failure;
@@ -93,13 +94,13 @@ impl Speaker {
             What::Refused => ("refused", Some("there is no room (SYS_CNCLD)".to_owned())),
         };
         let file = match what {
-            What::Received(path) => Some(path.display().to_string()),
+            What::Received(path) => Some(path),
             _ => None,
         };
         let of = about.end_to_end;
         if self.form == Form::Json {
             return output::json(&json!({
-                "file": file,
+                "file": file.map(|it| it.to_string_lossy()),
                 "state": state,
                 "reason": reason,
                 "octets": about.octets,
@@ -123,7 +124,9 @@ impl Speaker {
             None => "block".to_owned(),
         };
         let reason = reason.map(|it| format!(" ({it})")).unwrap_or_default();
-        let file = file.map(|it| format!(" as {it}")).unwrap_or_default();
+        let file = file
+            .map(|it| format!(" as {}", shown(it)))
+            .unwrap_or_default();
         output::line(&format!(
             "{name}: {state}{reason}{file}, {} in {}, session {} with engine {}",
             quantity::size(about.octets),

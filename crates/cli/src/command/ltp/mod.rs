@@ -2,6 +2,7 @@
 
 mod encapsulate;
 mod far;
+mod file_name;
 mod hints;
 mod hops;
 mod pace;

@@ -11,6 +11,7 @@ use dhow_link::ltp::Red;
 use serde_json::json;
 
 use super::far::{self, FarOptions, Near};
+use super::file_name::shown;
 use super::hints::hint;
 use super::pace::Pace;
 use super::way::{PORT, WayOptions, seed};
@@ -196,7 +197,7 @@ fn total_of(files: &[PathBuf]) -> Result<u64, Failure> {
         let (_, octets) = sender::open(path).map_err(|why| {
             let text = path.to_string_lossy();
             let is_receiver = text.contains('@') && parse_receiver(&text).is_ok();
-            Failure::refused(format!("cannot send {}: {why}", path.display())).with_hint(
+            Failure::refused(format!("cannot send {}: {why}", shown(path))).with_hint(
                 match is_receiver && !path.exists() {
                     true => "the receiver is the last word, behind all files",
                     false => why.hint(),
@@ -267,7 +268,7 @@ impl Sending<'_> {
                 "to_engine": self.to_engine,
             }));
         }
-        let path = path.display();
+        let path = shown(path);
         match why {
             Some(why) => {
                 output::talk(&format!("{path}: {why}"));
