@@ -295,6 +295,26 @@ class LtpFiles(unittest.TestCase):
         self.assertIn("No space", received["failed"]["reason"])
         self.assert_came([received["received"]], small)
 
+    def test_a_receiver_goes_on_when_its_full_disk_has_room_again(self) -> None:
+        point = self.small_disk(3_000_000)
+        file = self.file(1_000_000)
+        for far in ((), ("--to", "2", "--report")):
+            with self.subTest(far=far):
+                receiver = self.receive(*(("--engine", "2") if far else ()), out=point)
+                (point / "others").write_bytes(bytes(2_500_000))
+                [sent] = self.end(self.send(*far, str(file)), code=1)
+                self.assertIn("it has no room, or another trouble (SYS_CNCLD)", sent["reason"])
+                self.assertIn("its disk", sent["hint"])
+                self.assertEqual([path.name for path in point.iterdir()], ["others"])
+                (point / "others").unlink()
+                [sent] = self.end(self.send(*far, str(file)))
+                self.assertEqual(sent["state"], "complete" if far else "acknowledged")
+                [came] = point.iterdir()
+                self.assertEqual(came.read_bytes(), file.read_bytes())
+                came.unlink()
+                receiver.process.send_signal(signal.SIGINT)
+                self.end(receiver, code=INTERRUPTED)
+
     def test_a_full_disk_harms_no_other_file_where_datagrams_are_lost_both_ways(self) -> None:
         point = self.small_disk(3_000_000)
         relay = LossyRelay(0.05, seed=11)
@@ -443,6 +463,9 @@ class LtpFiles(unittest.TestCase):
         for arguments, code, what, hint in (
             (("send", "nowhere", to), 1, "cannot send nowhere: No such file", "look at its name"),
             (("send", str(self.directory), to), 1, "not a regular file", "tar cf"),
+            (("send", "", to), 1, "cannot send '': No such file", "look at its name"),
+            (("send", "n" * 256, to), 1, "File name too long", "no file can have it"),
+            (("send", f"{file}/part", to), 1, "Not a directory", "no file can have it"),
             (("send", to, str(file)), 1, f"cannot find host '{file}'", "there is a file of this name"),
             (("send", to, str(file), "localhost:9"), 1, f"cannot send {to}", "the receiver is the last word"),
             (("send", str(file)), 2, "there is one word", "<FILE>... <ENGINE@HOST:PORT>"),
@@ -521,6 +544,75 @@ class LtpFiles(unittest.TestCase):
         receiver.process.send_signal(signal.SIGINT)
         received = self.end(receiver, code=INTERRUPTED)
         self.assert_came([it for it in received if it["state"] == "received"], other)
+
+    def test_a_file_that_cannot_be_read_takes_no_green_octets_of_others_with_it(self) -> None:
+        # It says that it has a page of octets, and has fewer.
+        broken = Path("/sys/kernel/uevent_seqnum")
+        if not broken.exists() or broken.stat().st_size < 100:
+            self.skipTest("no such file")
+        others = [self.file(octets) for octets in range(2_000, 2_030)]
+        for far in ((), ("--to", "2")):
+            with self.subTest(far=far):
+                receiver = self.receive("--count", str(len(others)), "--timeout", "20s", *(("--engine", "2") if far else ()))
+                files = [*others[:15], broken, *others[15:]]
+                sent = self.end(self.send(*far, "--red", "none", "\n".join(map(str, files)), rate="40Mbit"), code=1)
+                states = {it["file"]: it["state"] for it in sent}
+                self.assertEqual(states, {str(path): "failed" if path == broken else "sent" for path in files})
+                [failed] = [it for it in sent if it["state"] == "failed"]
+                self.assertIn("shorter", failed["reason"])
+                self.assertTrue(failed["hint"])
+                received = [it for it in self.end(receiver) if it["state"] == "received"]
+                came = sorted(Path(it["file"]).read_bytes() for it in received)
+                self.assertEqual(came, sorted(path.read_bytes() for path in others))
+
+    def test_files_of_any_name_cross_and_each_line_is_one(self) -> None:
+        octets = random.Random(3).randbytes(3_000)
+        names = [b"new\nline", b"n" * 255, b"no\xff\xfetext", b"\x1b[31mred", b"at@host", b"sub/../ordinary"]
+        os.mkdir(self.directory / "sub")
+        for name in names:
+            with open(os.fsencode(self.directory) + b"/" + name, "wb") as file:
+                file.write(octets)
+        receiver = self.receive("--count", str(2 * len(names)))
+        words = [os.fsencode(self.directory) + b"/" + name for name in names]
+        for options in ([], ["--json"]):
+            argv = [self.binary, "ltp", "send", *options, "--light-time", "1ms", "--rate", RATE, *words, f"2@127.0.0.1:{self.port}"]
+            said = subprocess.run(argv, capture_output=True, timeout=PATIENCE_S, check=True)
+            lines = said.stdout.splitlines()
+            self.assertEqual(len(lines), len(names), said.stdout)
+            self.assertNotIn(b"\x1b", said.stdout)
+            if options:
+                told = {json.loads(line)["file"] for line in lines}
+                self.assertEqual(told, {os.fsencode(word).decode(errors="replace") for word in words})
+        received = self.end(receiver)
+        self.assertEqual({Path(it["file"]).read_bytes() for it in received}, {octets})
+        # Nothing of a name crosses.
+        self.assertEqual({re.sub("[0-9]+", "N", name) for name in self.kept()}, {"ltp-N-N"})
+
+    def test_numbers_that_cannot_work_are_refused_with_the_reason(self) -> None:
+        for option, words in (("--count", "0 is not in 1"), ("--timeout", "it would end at once"), ("--largest", "at least one octet")):
+            with self.subTest(option=option):
+                (self.directory / "log").unlink(missing_ok=True)
+                self.assertEqual(self.end(self.start("ltp", "recv", "--listen", "127.0.0.1:0", option, "0"), code=2), [])
+                self.assertIn(words, self.log())
+
+    def test_a_sparse_file_that_takes_weeks_is_given_up_at_once_and_takes_no_memory(self) -> None:
+        sparse = self.directory / "sparse"
+        with sparse.open("wb") as file:
+            file.truncate(5 << 30)
+        for far in ((), ("--to", "2", "--report")):
+            with self.subTest(far=far):
+                receiver = self.receive(*(("--engine", "2") if far else ()))
+                sender = self.send(*far, str(sparse), rate="9600bit")
+                time.sleep(1.0)
+                status = Path(f"/proc/{sender.process.pid}/status").read_text()
+                [used] = re.findall(r"VmHWM:\s+(\d+) kB", status)
+                self.assertLess(int(used), 200_000)
+                sender.process.send_signal(signal.SIGINT)
+                [sent] = self.end(sender, code=INTERRUPTED)
+                self.assertEqual((sent["state"], sent["reason"]), ("failed", "the sender ended before it was acknowledged"))
+                receiver.process.send_signal(signal.SIGINT)
+                self.end(receiver, code=INTERRUPTED)
+                self.assertEqual(self.kept(), [])
 
     def test_a_file_that_is_changed_in_place_fails_and_arrives_in_neither_state(self) -> None:
         changing, other = self.file(4_000_000), self.file(70_000)

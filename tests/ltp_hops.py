@@ -131,7 +131,7 @@ class LtpHops(unittest.TestCase):
                         mine = [it["state"] for it in lines if it["transfer"] == sent["transfer"]]
                         self.assertEqual(sorted(mine), ["coming", "leaving", "passed", "stored"])
                     for number in range(1, hops):
-                        self.assertEqual([it.name for it in (self.directory / f"spool{FIRST + number}").iterdir()], [".lock"])
+                        self.assertEqual(list((self.directory / f"spool{FIRST + number}").glob("block-*")), [])
 
     def test_a_file_leaves_a_relay_while_it_comes(self) -> None:
         receiver, port = self.receive("--count", "1")
@@ -189,7 +189,7 @@ class LtpHops(unittest.TestCase):
         self.assert_came(self.end(receiver), file)
         self.wait_for(again, "passed")
         self.interrupt(again)
-        self.assertEqual([it.name for it in (self.directory / f"spool{FIRST}").iterdir()], [".lock"])
+        self.assertEqual(list((self.directory / f"spool{FIRST}").glob("block-*")), [])
 
     def test_a_file_that_came_when_the_relay_was_killed_comes_again(self) -> None:
         near = free_port(socket.SOCK_DGRAM)
@@ -216,6 +216,8 @@ class LtpHops(unittest.TestCase):
             with self.subTest(options=options, to=to):
                 [sent] = self.end(self.send(FIRST, port, self.file(30_000), *options, to=to), 1)
                 self.assertEqual((sent["state"], sent["report"]["status"]), ("failed", status))
+                self.assertIn(f"as engine {FIRST} reports", sent["reason"])
+                self.assertTrue(sent["hint"])
 
     def test_a_block_whose_next_hop_is_away_expires_at_the_relay(self) -> None:
         _, port = self.relay(FIRST, SECOND, free_port(socket.SOCK_DGRAM))
@@ -246,7 +248,7 @@ class LtpHops(unittest.TestCase):
         self.assertIn("SYS_CNCLD", self.wait_for(receiver, "failed")["reason"])
         self.assertEqual(list(self.inbox.iterdir()), [])
         self.interrupt(relay)
-        self.assertEqual([it.name for it in (self.directory / f"spool{FIRST}").iterdir()], [".lock"])
+        self.assertEqual(list((self.directory / f"spool{FIRST}").glob("block-*")), [])
 
     def test_a_block_that_meets_a_queue_says_so(self) -> None:
         for blocks, is_congested in (("1", True), ("8", False)):
@@ -263,11 +265,116 @@ class LtpHops(unittest.TestCase):
         [sent] = self.end(self.send(FIRST, port, self.file(30_000)), 1)
         self.assertIn("SYS_CNCLD", sent["reason"])
 
+    def test_each_failure_says_what_is_wrong_and_what_to_do(self) -> None:
+        nobody = free_port(socket.SOCK_DGRAM)
+        _, other_service = self.listen("recv", "--out", str(self.inbox), "--service", "20000")
+        _, small = self.listen("recv", "--out", str(self.inbox), "--largest", "10kB")
+        _, full = self.relay(FIRST, DESTINATION, nobody, "--disk", "20kB")
+        for port, options, reason, hint in (
+            (nobody, ("--lifetime", "1s"), "life ended before the next hop had it", "--lifetime"),
+            (other_service, (), "the next hop has no such client service (UNREACH)", "--service"),
+            (small, (), "the next hop cancelled the session (USR_CNCLD)", "--largest"),
+            (full, (), "the next hop cancelled the session: it has no room", "--disk"),
+        ):
+            with self.subTest(reason=reason):
+                (self.directory / "log").unlink(missing_ok=True)
+                [sent] = self.end(self.send(FIRST, port, self.file(30_000), *options), 1)
+                self.assertEqual(sent["state"], "failed")
+                self.assertIn(reason, sent["reason"])
+                self.assertIn(hint, sent["hint"])
+        words = ["send", str(self.file(30_000)), f"{FIRST}@127.0.0.1:{small}", "--to", "9", "--light-time", "1ms", "--rate", RATE]
+        said = subprocess.run([self.binary, "ltp", *words], capture_output=True, text=True, timeout=PATIENCE_S)
+        self.assertEqual(said.returncode, 1)
+        self.assertIn("the next hop cancelled the session (USR_CNCLD)", said.stderr)
+        self.assertIn("hint: the next hop was ended, or says why", said.stderr)
+
+    def test_a_file_that_is_too_large_for_the_far_engine_is_told_to_its_source(self) -> None:
+        for passing in ((), ("--store-and-forward",)):
+            with self.subTest(passing=passing):
+                receiver, port = self.receive("--largest", "20kB")
+                first, port = self.relay(FIRST, DESTINATION, port, *passing)
+                second, port = self.relay(SECOND, FIRST, port, *passing)
+                self.assertEqual(self.end(self.send(SECOND, port, self.file(20_000), "--report"))[0]["state"], "complete")
+                [sent] = self.end(self.send(SECOND, port, self.file(20_001), "--report"), 1)
+                self.assertEqual((sent["state"], sent["report"]["status"]), ("failed", "too large"))
+                self.assertIn(f"as engine {DESTINATION} reports", sent["reason"])
+                self.assertIn("--largest", sent["hint"])
+                dropped = [it for it in self.interrupt(receiver) if it["state"] == "dropped"]
+                self.assertEqual([it["reason"] for it in dropped], ["too large"])
+                [kept] = self.inbox.iterdir()
+                kept.unlink()
+                for relay, engine in ((first, FIRST), (second, SECOND)):
+                    self.interrupt(relay)
+
+    def test_a_file_that_a_next_hop_refuses_without_a_report_is_told_to_its_source(self) -> None:
+        # A receiver that knows nothing of several hops cancels the session, and that is all.
+        _, port = self.listen("recv", "--out", str(self.inbox), "--largest", "20kB")
+        relay, port = self.relay(FIRST, DESTINATION, port, "--store-and-forward")
+        [sent] = self.end(self.send(FIRST, port, self.file(70_000), "--report"), 1)
+        self.assertEqual((sent["state"], sent["report"]["status"]), ("failed", "given up"))
+        self.assertIn(f"as engine {FIRST} reports", sent["reason"])
+        self.assertIn("--largest", sent["hint"])
+        self.assertIsNotNone(sent["seconds"], "the relay had it")
+        self.interrupt(relay)
+
+    def test_a_relay_that_is_killed_still_reports_what_it_gave_up(self) -> None:
+        near = free_port(socket.SOCK_DGRAM)
+        _, far = self.listen("recv", "--out", str(self.inbox), "--service", "20000")
+        options = ("--store-and-forward", "--listen", f"127.0.0.1:{near}")
+        relay, _ = self.relay(FIRST, DESTINATION, far, *options)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as source:
+            source.bind(("127.0.0.1", 0))
+            source.sendto(segment(5, extensions(control=1), b"a block that nobody takes"), ("127.0.0.1", near))
+            self.wait_for(relay, "dropped")
+            # The report is not acknowledged. It is durable some time after it has left.
+            spool = self.directory / f"spool{FIRST}"
+            until = time.monotonic() + PATIENCE_S
+            while [it.name.split("-")[:2] for it in spool.glob("block-*")] != [["block", str(FIRST)]]:
+                self.assertLess(time.monotonic(), until, sorted(spool.iterdir()))
+                time.sleep(0.01)
+            relay.kill()
+            source.setblocking(False)
+            with self.assertRaises(BlockingIOError):
+                while True:
+                    source.recv(2_000)
+            # No route leads to the source: the way that its block came is known.
+            again, _ = self.relay(FIRST, DESTINATION, far, *options)
+            resumed = self.wait_for(again, "resumed")
+            self.assertEqual((resumed["source"], resumed["destination"], resumed["is_report"]), (FIRST, SOURCE, True))
+            source.setblocking(True)
+            source.settimeout(PATIENCE_S)
+            while (told := source.recv(2_000))[0] & 0xf != 3:
+                pass
+            # Transfer 77, no route, no claims but that of the block.
+            self.assertTrue(told.endswith(sdnv(77) + b"\x03" + sdnv(1) + sdnv(0) + sdnv(25)), told)
+        self.interrupt(again)
+        self.assertEqual(len(list(spool.glob("block-*"))), 1, "it is still not acknowledged")
+
+    def test_a_relay_that_was_killed_knows_the_way_back_of_reports(self) -> None:
+        near = free_port(socket.SOCK_DGRAM)
+        options = ("--listen", f"127.0.0.1:{near}")
+        relay, _ = self.relay(FIRST, DESTINATION, free_port(socket.SOCK_DGRAM), *options)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as source, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as far:
+            source.bind(("127.0.0.1", 0))
+            source.settimeout(PATIENCE_S)
+            # It is still coming when the relay dies.
+            source.sendto(segment(5, extensions(), b"the beginning of a block", kind=0), ("127.0.0.1", near))
+            self.wait_for(relay, "coming")
+            relay.kill()
+            again, _ = self.relay(FIRST, DESTINATION, free_port(socket.SOCK_DGRAM), *options)
+            report = extensions(transfer=500, control=2, source=DESTINATION, destination=SOURCE)
+            far.sendto(segment(8, report, sdnv(77) + b"\0\0", engine=DESTINATION), ("127.0.0.1", near))
+            while (told := source.recv(2_000))[0] & 0xf != 3:
+                pass
+            self.assertTrue(told.endswith(sdnv(77) + b"\0\0"), told)
+        self.interrupt(again)
+
     def test_a_report_that_never_comes_ends_with_the_life(self) -> None:
         receiver, port = self.receive("--via", f"{FIRST}@127.0.0.1:{free_port(socket.SOCK_DGRAM)}")
         [sent] = self.end(self.send(DESTINATION, port, self.file(3_000), "--report", "--lifetime", "2s"), 1)
         self.assertEqual((sent["state"], sent["report"]), ("failed", None))
         self.assertIn("no report", sent["reason"])
+        self.assertIn("look before it is sent again", sent["hint"])
         self.assertEqual(len(list(self.inbox.iterdir())), 1)
 
     def test_a_transfer_that_comes_twice_is_one_file(self) -> None:
@@ -387,12 +494,13 @@ class LtpHops(unittest.TestCase):
                 ended = subprocess.run([self.binary, "ltp", *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
                 self.assertEqual(ended.returncode, 2, ended.stderr)
                 self.assertIn(words, ended.stderr)
+                self.assertRegex(ended.stderr, "hint: |For more information")
 
 
-def extensions(transfer: int = 77) -> list[bytes]:
+def extensions(transfer: int = 77, control: int = 0, source: int = SOURCE, destination: int = DESTINATION) -> list[bytes]:
     """Those of a block for the receiver (docs/ltp.md)."""
     values = [
-        sdnv(SOURCE) + sdnv(SERVICE), sdnv(DESTINATION) + sdnv(SERVICE), sdnv(transfer), sdnv(0), sdnv(3_600), b"\x10", b"\x00"]
+        sdnv(source) + sdnv(SERVICE), sdnv(destination) + sdnv(SERVICE), sdnv(transfer), sdnv(0), sdnv(3_600), b"\x10", bytes([control])]
     return [bytes([0xc0 + at]) + sdnv(len(value)) + value for at, value in enumerate(values)]
 
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use dhow_bundle::crc::{crc32c, joined_crc32c};
 use dhow_bundle::storage::{BundleKey, Extent, Piece, StoreEvent, StoreRefusal, StoredBundle};
 
+use crate::compaction::Hindrance;
 use crate::error::Trouble;
 use crate::record::{Kind, Place};
 use crate::reserve::Purpose;
@@ -77,6 +78,8 @@ pub(crate) struct Arriving {
     division: usize,
     /// Octets that came behind gaps, by their position: parts that do not touch each other.
     pub(crate) behind: BTreeMap<u64, Arriving>,
+    /// Places that octets had before they were copied together, which somebody who watches may read.
+    pub(crate) former: Vec<Extent>,
 }
 
 impl Arriving {
@@ -87,6 +90,16 @@ impl Arriving {
 
     pub(crate) fn has_written(&self) -> bool {
         !self.extents.is_empty()
+    }
+
+    /// Octets that have not been written.
+    pub(crate) const fn octets_pending(&self) -> u64 {
+        self.pending_octets
+    }
+
+    /// Whether somebody is told where its octets lie.
+    pub(crate) const fn is_watched(&self) -> bool {
+        self.told.is_some()
     }
 
     /// Adds what follows: where some of it was written, nothing of this is pending.
@@ -379,15 +392,25 @@ impl Store {
         }
         match self.commit_bundle(&mut arriving, bundle) {
             Ok(slot) => {
+                let extents = slot.extents(&self.log.layout);
                 self.waiting.push(StoreEvent::Stored {
                     key,
-                    extents: slot.extents(&self.log.layout),
+                    extents: extents.clone(),
                 });
+                if !arriving.former.is_empty() {
+                    let former = arriving.former.iter();
+                    let references = former.map(|it| reference(&self.log.layout, it));
+                    self.moved.insert(key, references.collect());
+                    self.waiting.push(StoreEvent::Relocated { key, extents });
+                }
                 self.slots.put(key, slot);
             }
-            Err(trouble) => {
+            Err(hindrance) => {
                 self.arriving.insert(key, arriving);
-                self.refuse_after(key, trouble);
+                match hindrance {
+                    Hindrance::Corrupt => self.refuse(key, StoreRefusal::Disk),
+                    Hindrance::Trouble(trouble) => self.refuse_after(key, trouble),
+                }
             }
         }
     }
@@ -396,7 +419,7 @@ impl Store {
         &mut self,
         arriving: &mut Arriving,
         bundle: &StoredBundle,
-    ) -> Result<Slot, Trouble> {
+    ) -> Result<Slot, Hindrance> {
         let mut body = std::mem::take(&mut self.body);
         let result = self.write_commit(arriving, bundle, &mut body);
         self.body = body;
@@ -408,8 +431,9 @@ impl Store {
         arriving: &mut Arriving,
         bundle: &StoredBundle,
         body: &mut Vec<u8>,
-    ) -> Result<Slot, Trouble> {
+    ) -> Result<Slot, Hindrance> {
         self.write_blocks(arriving)?;
+        self.gather_places(arriving)?;
         self.encode_commit(body, self.next_arrival, None, &arriving.extents)?;
         self.envelope.put(body, bundle);
         if !self
@@ -477,19 +501,7 @@ impl Store {
                 put_varint(body, u64::from(place.offset));
             }
         }
-        put_varint(body, length(extents.len()));
-        for extent in extents {
-            let place = self.log.layout.locate(extent.offset);
-            let (segment, offset) = place.ok_or(Trouble::Full)?;
-            let generation = self
-                .log
-                .segments
-                .at(segment)
-                .map_or(0, |segment| segment.generation);
-            put_varint(body, generation);
-            put_varint(body, u64::from(offset));
-            put_varint(body, extent.length);
-        }
+        self.put_places(body, extents)?;
         if length(body.len()) > u64::from(self.log.layout.segment_octets) / 2 {
             // A bundle in so many pieces would need a commit record longer than a segment.
             return Err(Trouble::Full);
@@ -569,12 +581,6 @@ impl Store {
 
     /// Lets go of the octets of a bundle that was never committed.
     pub(crate) fn drop_extents(&mut self, arriving: &Arriving) {
-        for extent in arriving.places() {
-            let reference = reference(&self.log.layout, extent);
-            self.log.segments.unpin(reference);
-            self.log
-                .segments
-                .release(reference, self.checkpoint.place.generation);
-        }
+        self.drop_places(arriving.places().copied());
     }
 }

@@ -123,7 +123,7 @@ impl Store {
     }
 
     /// The header of the record whose payload an extent is; `None` when it is damaged.
-    fn header_of(&self, extent: Extent) -> Result<Option<Header>, DiskError> {
+    pub(crate) fn header_of(&self, extent: Extent) -> Result<Option<Header>, DiskError> {
         let position = extent.offset.saturating_sub(u64::from(HEADER_OCTETS));
         let mut octets = [0; 32];
         self.log.disk.read_at(position, &mut octets)?;

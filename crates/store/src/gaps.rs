@@ -12,7 +12,7 @@ impl Arriving {
     /// The places of all that was written, in no order.
     pub(crate) fn places(&self) -> impl Iterator<Item = &Extent> {
         let behind = self.behind.values().flat_map(|part| &part.extents);
-        self.extents.iter().chain(behind)
+        self.extents.iter().chain(behind).chain(&self.former)
     }
 
     /// The first range from `at` on of which nothing is there, before `end`: its start, and how long it is.

@@ -4,7 +4,7 @@
 //! socket or what is in a bundle, nor a thread but those that a file's disk has for itself. `docs/store-format.md` gives the log to the octet.
 //!
 //! Start at [`store`] (commands in, events out), then `log` (writing), `segment` (what may be written over), `arriving`,
-//! `gaps`, `removal`, `note`, `compaction` (what commands do), `room`, `checkpoint` and `preparation` (upkeep), and `recovery`, `walk`, `tail`, `replay`, `image`, `loss` (opening), `closing`.
+//! `gaps`, `places`, `removal`, `note`, `compaction` (what commands do), `room`, `checkpoint` and `preparation` (upkeep), and `recovery`, `walk`, `tail`, `replay`, `image`, `loss` (opening), `closing`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -36,6 +36,7 @@ mod loss;
 mod note;
 #[cfg(any(test, feature = "testing"))]
 pub mod oracle;
+mod places;
 mod preparation;
 mod reader;
 mod record;

@@ -98,12 +98,8 @@ impl Store {
     pub(crate) fn handle_released(&mut self, key: BundleKey) {
         self.is_changed = true;
         // The move is durable: it was told of after the sync.
-        for reference in self.moved.remove(&key).unwrap_or_default() {
-            self.log.segments.unpin(reference);
-            self.log
-                .segments
-                .release(reference, self.checkpoint.place.generation);
-        }
+        let former = self.moved.remove(&key).unwrap_or_default();
+        self.drop_pinned(former);
     }
 
     /// Writes the deletions of this batch as one record.

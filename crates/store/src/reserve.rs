@@ -520,6 +520,8 @@ impl Store {
                 .segments
                 .release(reference, self.checkpoint.place.generation);
         }
+        let former = self.moved.remove(&key).unwrap_or_default();
+        self.drop_pinned(former);
         true
     }
 }

@@ -11,38 +11,37 @@ use std::thread;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::arriving::UnnamedFile;
-use super::peer::Incoming;
 
 /// Files that are synced at a time: they share the file system's commits.
 const SYNCS: usize = 16;
 
-/// Work for the thread.
+/// Work for the thread, about a file that its owner calls `of`.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(super) enum Job<Of> {
     /// Make the octets that are there durable.
-    Sync(Incoming, Arc<File>),
+    Sync(Of, Arc<File>),
     /// The file is whole: make it durable and give it the name.
-    Finish(Incoming, UnnamedFile, String),
+    Finish(Of, UnnamedFile, String),
 }
 
 /// The outcome of a job.
 #[derive(Debug)]
-pub(super) enum Done {
-    Synced(Incoming, io::Result<()>),
-    Finished(Incoming, io::Result<PathBuf>),
+pub(super) enum Done<Of> {
+    Synced(Of, io::Result<()>),
+    Finished(Of, io::Result<PathBuf>),
 }
 
 /// The thread, from outside. It ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Finisher {
-    jobs: Sender<Job>,
-    done: Receiver<Done>,
+pub(super) struct Finisher<Of> {
+    jobs: Sender<Job<Of>>,
+    done: Receiver<Done<Of>>,
     /// A descriptor that can be read once there is news.
     bell: Arc<OwnedFd>,
     under_way: usize,
 }
 
-impl Finisher {
+impl<Of: Send + 'static> Finisher<Of> {
     /// Start it, for files of a directory.
     ///
     /// # Errors
@@ -70,7 +69,7 @@ impl Finisher {
     }
 
     /// Give it work.
-    pub(super) fn begin(&mut self, job: Job) {
+    pub(super) fn begin(&mut self, job: Job<Of>) {
         self.under_way = self.under_way.saturating_add(1);
         // A thread that is gone is told of by `poll`.
         let _ = self.jobs.send(job);
@@ -85,7 +84,7 @@ impl Finisher {
     ///
     /// # Errors
     /// The thread has ended: nothing becomes durable any more.
-    pub(super) fn poll(&mut self) -> io::Result<Option<Done>> {
+    pub(super) fn poll(&mut self) -> io::Result<Option<Done<Of>>> {
         match self.done.try_recv() {
             Ok(done) => {
                 self.under_way = self.under_way.saturating_sub(1);
@@ -109,14 +108,14 @@ impl Finisher {
     }
 }
 
-struct Worker {
-    to_do: Receiver<Job>,
-    said: Sender<Done>,
+struct Worker<Of> {
+    to_do: Receiver<Job<Of>>,
+    said: Sender<Done<Of>>,
     bell: Arc<OwnedFd>,
     directory: PathBuf,
 }
 
-impl Worker {
+impl<Of: Send> Worker<Of> {
     fn work(self) {
         while let Ok(job) = self.to_do.recv() {
             let mut jobs = vec![job];
@@ -129,11 +128,12 @@ impl Worker {
         }
     }
 
-    fn do_all(&self, jobs: Vec<Job>) {
+    fn do_all(&self, jobs: Vec<Job<Of>>) {
         let synced: Vec<_> = thread::scope(|scope| {
             let syncs: Vec<_> = jobs
                 .iter()
-                .map(|job| thread::Builder::new().spawn_scoped(scope, || job.file().sync_data()))
+                .map(Job::file)
+                .map(|file| thread::Builder::new().spawn_scoped(scope, || file.sync_data()))
                 .collect();
             let failed = || Err(io::Error::other("a thread ended"));
             syncs
@@ -167,14 +167,14 @@ impl Worker {
         }
     }
 
-    fn say(&self, done: Done) {
+    fn say(&self, done: Done<Of>) {
         if self.said.send(done).is_ok() {
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
     }
 }
 
-impl Job {
+impl<Of> Job<Of> {
     const fn file(&self) -> &Arc<File> {
         match self {
             Self::Sync(_, file) => file,
@@ -195,14 +195,7 @@ mod tests {
         // Nobody is at the other ends of these.
         (finisher.jobs, finisher.done) = (channel().0, channel().1);
         let file = UnnamedFile::create(directory.path(), "name").unwrap();
-        let of = Incoming {
-            peer: crate::ltp_files::peer::PeerId {
-                host: [127, 0, 0, 1].into(),
-                engine: 1,
-            },
-            transfer: dhow_link::stream::TransferId(0),
-        };
-        finisher.begin(Job::Sync(of, Arc::clone(file.file())));
+        finisher.begin(Job::Sync(7, Arc::clone(file.file())));
         assert_eq!(finisher.under_way(), 1);
         assert!(finisher.poll().is_err());
     }

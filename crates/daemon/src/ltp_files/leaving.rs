@@ -62,6 +62,9 @@ impl Unreadable {
         match self {
             Self::System(error) => match error.kind() {
                 io::ErrorKind::NotFound => "look at its name: it is read where the command runs",
+                io::ErrorKind::InvalidFilename | io::ErrorKind::NotADirectory => {
+                    "look at its name: no file can have it"
+                }
                 io::ErrorKind::PermissionDenied => {
                     "it must be readable for this user: ls -l shows for whom it is"
                 }
@@ -106,6 +109,11 @@ fn state(file: &File) -> io::Result<State> {
     Ok((about.len(), about.mtime(), about.mtime_nsec()))
 }
 
+/// The number of the file of which an extent is.
+const fn number_of(extent: &Extent) -> u64 {
+    extent.offset / MAX_FILE_OCTETS
+}
+
 /// Offset of a file in the space of all.
 pub(super) const fn base(number: u64) -> u64 {
     number.saturating_mul(MAX_FILE_OCTETS)
@@ -147,11 +155,9 @@ impl LeavingFiles {
         self.open.len()
     }
 
-    /// The octets of all pieces of a batch, in order, in `out`. Extents that follow each other are read together.
-    ///
-    /// # Errors
-    /// The file that cannot be read, or has changed: nothing leaves of another state than the first. `out` is of no use then.
-    pub(super) fn read(&mut self, batch: &Batch, out: &mut Vec<Bytes>) -> Result<(), Failed> {
+    /// The octets of all pieces of a batch, in order, in `out`. Extents that follow each other are read together. Datagrams with octets of a
+    /// file that cannot be read, or has changed, are taken out of the batch: nothing leaves of another state than the first. These files come back.
+    pub(super) fn read(&mut self, batch: &mut Batch, out: &mut Vec<Bytes>) -> Vec<Failed> {
         self.find_runs(batch);
         let total = self.runs.iter().map(|run| run.length);
         let total = usize::try_from(total.sum::<u64>()).unwrap_or(usize::MAX);
@@ -160,15 +166,55 @@ impl LeavingFiles {
         buffer.clear();
         let _ = buffer.try_reclaim(total);
         buffer.resize(total, 0);
-        let mut rest = &mut *buffer;
+        let failed = self.read_runs(&mut buffer);
+        let mut octets = buffer.split().freeze();
+        self.buffer = buffer;
+        let is_failed = |piece: &Piece| match piece {
+            Piece::Octets(_) => false,
+            Piece::Extent(extent) => failed.iter().any(|it| it.number == number_of(extent)),
+        };
+        let mut stays = Batch::new();
+        for datagram in batch.datagrams() {
+            let is_dropped = datagram.iter().any(is_failed);
+            for piece in datagram {
+                let octets = match piece {
+                    Piece::Octets(octets) => octets.clone(),
+                    Piece::Extent(extent) => {
+                        let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
+                        octets.split_to(length.min(octets.len()))
+                    }
+                };
+                if is_dropped {
+                    continue;
+                }
+                out.push(octets);
+                if !failed.is_empty() {
+                    stays.push(piece.clone());
+                }
+            }
+            stays.end_datagram();
+        }
+        if !failed.is_empty() {
+            *batch = stays;
+        }
+        failed
+    }
+
+    /// Read all runs, one behind the other; the files of which one could not be read, or which have changed.
+    fn read_runs(&self, mut rest: &mut [u8]) -> Vec<Failed> {
+        let mut failed: Vec<Failed> = Vec::new();
         for run in &self.runs {
             let length = usize::try_from(run.length).unwrap_or(usize::MAX);
             let (part, behind) = rest.split_at_mut(length.min(rest.len()));
             rest = behind;
-            let number = run.offset / MAX_FILE_OCTETS;
-            let at = run.offset % MAX_FILE_OCTETS;
+            let number = number_of(run);
+            if failed.iter().any(|it| it.number == number) {
+                continue;
+            }
             let read = match self.open.get(&number) {
-                Some(leaving) => leaving.file.read_exact_at(part, at),
+                Some(leaving) => leaving
+                    .file
+                    .read_exact_at(part, run.offset % MAX_FILE_OCTETS),
                 None => Err(io::ErrorKind::NotFound.into()),
             };
             if let Err(error) = read {
@@ -176,49 +222,28 @@ impl LeavingFiles {
                     io::ErrorKind::UnexpectedEof => Unreadable::Cut,
                     _ => error.into(),
                 };
-                return Err(Failed { number, why });
+                failed.push(Failed { number, why });
             }
         }
-        self.check_states()?;
-        let mut octets = buffer.split().freeze();
-        self.buffer = buffer;
-        for piece in batch.pieces() {
-            out.push(match piece {
-                Piece::Octets(octets) => octets.clone(),
-                Piece::Extent(extent) => {
-                    let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
-                    octets.split_to(length.min(octets.len()))
-                }
-            });
+        // The octets were read before, so they are of the state that is seen now.
+        let mut last = None;
+        for number in self.runs.iter().map(number_of) {
+            let is_known =
+                last.replace(number) == Some(number) || failed.iter().any(|it| it.number == number);
+            if let Some(Err(why)) = (!is_known).then(|| self.check_state(number)) {
+                failed.push(Failed { number, why });
+            }
         }
-        Ok(())
+        failed
     }
 
-    /// Compare the files of all runs with what they were. The octets were read before, so they are of the same state.
-    fn check_states(&self) -> Result<(), Failed> {
-        let mut last = None;
-        for run in &self.runs {
-            let number = run.offset / MAX_FILE_OCTETS;
-            if last.replace(number) == Some(number) {
-                continue;
-            }
-            let leaving = self.open.get(&number);
-            let Some((leaving, was)) = leaving.and_then(|it| Some((it, it.state?))) else {
-                continue;
-            };
-            match state(&leaving.file) {
-                Ok(is) if is == was => {}
-                Ok(_) => {
-                    let why = Unreadable::Changed;
-                    return Err(Failed { number, why });
-                }
-                Err(error) => {
-                    let why = error.into();
-                    return Err(Failed { number, why });
-                }
-            }
+    /// Compare a file with what it was.
+    fn check_state(&self, number: u64) -> Result<(), Unreadable> {
+        let leaving = self.open.get(&number);
+        match leaving.and_then(|it| Some((it, it.state?))) {
+            Some((leaving, was)) if state(&leaving.file)? != was => Err(Unreadable::Changed),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn find_runs(&mut self, batch: &Batch) {
@@ -228,7 +253,7 @@ impl LeavingFiles {
                 continue;
             };
             let is_of = |run: &&mut Extent| {
-                run.offset / MAX_FILE_OCTETS == extent.offset / MAX_FILE_OCTETS
+                number_of(run) == number_of(extent)
                     && run.offset.checked_add(run.length) == Some(extent.offset)
             };
             match self.runs.last_mut().filter(is_of) {
@@ -249,6 +274,13 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(octets).unwrap();
         file
+    }
+
+    fn batch(of: Extent) -> Batch {
+        let mut batch = Batch::new();
+        batch.push(Piece::Extent(of));
+        batch.end_datagram();
+        batch
     }
 
     #[test]
@@ -279,12 +311,36 @@ mod tests {
         batch.end_datagram();
         for _ in 0..3 {
             let mut out = Vec::new();
-            files.read(&batch, &mut out).unwrap();
+            assert!(files.read(&mut batch, &mut out).is_empty());
             assert_eq!(out.concat(), b"-abc-defgh-12-b");
         }
-        files.remove(7);
-        let failed = files.read(&batch, &mut Vec::new()).unwrap_err();
-        assert_eq!((failed.number, files.len()), (7, 1));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_takes_no_datagram_of_another_with_it() {
+        let mut files = LeavingFiles::default();
+        let good = files.add(0, file(b"abcdefgh"), 8);
+        let bad = files.add(7, file(b"01"), 4);
+        let mut batch = Batch::new();
+        for of in [good, bad, good, bad] {
+            for (from, length) in [(0, 2), (2, 2)] {
+                batch.push(Piece::Octets(Bytes::from_static(b"-")));
+                batch.push(Piece::Extent(Extent {
+                    offset: of.offset + from,
+                    length,
+                }));
+                batch.end_datagram();
+            }
+        }
+        let mut out = Vec::new();
+        let failed = files.read(&mut batch, &mut out);
+        let numbers: Vec<_> = failed.iter().map(|it| it.number).collect();
+        assert_eq!((numbers, batch.len()), (vec![7], 4));
+        assert_eq!(out.concat(), b"-ab-cd-ab-cd");
+        assert_eq!(batch.octets(), 12);
+        files.remove(0);
+        let failed = files.read(&mut batch, &mut Vec::new());
+        assert_eq!((failed.len(), batch.len()), (1, 0));
     }
 
     #[test]
@@ -292,10 +348,9 @@ mod tests {
         let mut files = LeavingFiles::default();
         let shorter = file(b"ab");
         let extent = files.add(3, shorter, 4);
-        let mut batch = Batch::new();
-        batch.push(Piece::Extent(extent));
-        batch.end_datagram();
-        let failed = files.read(&batch, &mut Vec::new()).unwrap_err();
+        let [failed] = &files.read(&mut batch(extent), &mut Vec::new())[..] else {
+            panic!("one file fails");
+        };
         assert!(matches!(failed.why, Unreadable::Cut) && failed.number == 3);
     }
 
@@ -305,29 +360,30 @@ mod tests {
         let mut changing = tempfile::NamedTempFile::new().unwrap();
         changing.write_all(b"before").unwrap();
         let extent = files.add_as_it_is(3, changing.reopen().unwrap(), 6);
-        let mut batch = Batch::new();
-        batch.push(Piece::Extent(extent));
-        batch.end_datagram();
         for _ in 0..2 {
             let mut out = Vec::new();
-            files.read(&batch, &mut out).unwrap();
+            assert!(files.read(&mut batch(extent), &mut out).is_empty());
             assert_eq!(out.concat(), b"before");
         }
         let other = std::time::SystemTime::UNIX_EPOCH;
         changing.as_file().set_modified(other).unwrap();
-        let failed = files.read(&batch, &mut Vec::new()).unwrap_err();
+        let [failed] = &files.read(&mut batch(extent), &mut Vec::new())[..] else {
+            panic!("one file fails");
+        };
         assert!(matches!(failed.why, Unreadable::Changed) && failed.number == 3);
         // The file of a block that still comes changes all the time.
         files.add(3, changing.reopen().unwrap(), 6);
-        files.read(&batch, &mut Vec::new()).unwrap();
+        assert!(files.read(&mut batch(extent), &mut Vec::new()).is_empty());
         changing
             .as_file()
             .set_modified(std::time::SystemTime::now())
             .unwrap();
-        files.read(&batch, &mut Vec::new()).unwrap();
+        assert!(files.read(&mut batch(extent), &mut Vec::new()).is_empty());
         files.add_as_it_is(3, changing.reopen().unwrap(), 6);
         changing.write_all(b" and more").unwrap();
-        let failed = files.read(&batch, &mut Vec::new()).unwrap_err();
+        let [failed] = &files.read(&mut batch(extent), &mut Vec::new())[..] else {
+            panic!("one file fails");
+        };
         assert!(matches!(failed.why, Unreadable::Changed));
     }
 

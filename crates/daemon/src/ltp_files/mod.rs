@@ -1,10 +1,10 @@
 //! Files as blocks of LTP, without bundles and without a node: one file is one block (docs/ltp.md).
 //!
 //! [`mod@sender`] sends files to one engine and [`mod@receiver`] takes what engines send; both run on the caller's thread, which their
-//! [`socket`] makes wait. [`leaving`] reads the files that are sent, a batch of datagrams at a time. [`arriving`] writes those that
+//! [`socket`] makes wait. [`leaving`] reads the files that are sent, a batch of datagrams at a time, and a [`neighbour`] is the engine that they leave for. [`arriving`] writes those that
 //! come, at the offsets of their segments, and [`finishing`] makes them durable and names them, on a thread of its own. [`share`] says which
 //! engine or file makes room where there are too many. [`refusals`] and [`unheard`] have the words about datagrams that the system does not send, and about
-//! those that are not authentic.
+//! those that are not authentic; [`why`] has the reasons for which a file fails that is sent.
 //!
 //! [`hops`] has engines that pass blocks on to far ones.
 //!
@@ -14,6 +14,7 @@ mod arriving;
 mod finishing;
 pub mod hops;
 mod leaving;
+mod neighbour;
 mod peer;
 pub mod receiver;
 mod refusals;
@@ -21,6 +22,7 @@ pub mod sender;
 mod share;
 mod socket;
 mod unheard;
+pub mod why;
 
 use std::time::Duration;
 

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
-use bytes::Bytes;
 use dhow_bundle::Instant;
-use dhow_bundle::storage::Piece;
 use dhow_link::ltp::Engine;
 use dhow_link::stream::TransferId;
-use dhow_link::{Batch, DatagramLink as _};
 
 use super::arriving::ArrivingFile;
-use super::socket::{Sent, Socket};
+use super::leaving::LeavingFiles;
+use super::neighbour::{Attempt, Neighbour};
+use super::socket::Socket;
 use crate::clock::Clock;
-use crate::datagrams::outgoing::{Outgoing, POLLED};
 use crate::datagrams::seal::SegmentKey;
 
 /// The name of an engine: its ID, and its host, since two may have one ID.
@@ -46,71 +45,38 @@ pub(super) struct Arrival {
 
 /// An engine and its files.
 pub(super) struct Peer {
-    pub(super) engine: Engine,
-    /// The address at which it is answered.
-    pub(super) to: SocketAddr,
-    pub(super) heard: Instant,
+    pub(super) neighbour: Neighbour,
     pub(super) files: BTreeMap<TransferId, Arrival>,
-    pub(super) outgoing: Outgoing,
 }
 
 impl Peer {
     pub(super) fn new(engine: Engine, to: SocketAddr, now: Instant) -> Self {
         Self {
-            engine,
-            to,
-            heard: now,
+            neighbour: Neighbour::new(engine, to, false, now),
             files: BTreeMap::new(),
-            outgoing: Outgoing::default(),
         }
     }
 
     /// Nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.engine.incoming_sessions() == 0 && self.files.is_empty() && self.outgoing.is_empty()
+        self.neighbour.is_idle() && self.files.is_empty()
     }
 
-    /// Send what the engine has to say.
+    /// Send what the engine has to say, all of which is in memory.
     pub(super) fn answer(
         &mut self,
         socket: &Socket,
         clock: &Clock,
         key: Option<&SegmentKey>,
-    ) -> Sent {
+    ) -> Attempt {
+        let (mut none, mut failed) = (LeavingFiles::default(), Vec::new());
+        let pace = Duration::ZERO;
         loop {
-            if self.outgoing.is_empty() {
-                let engine = &mut self.engine;
-                let cutting = socket.calls().cutting();
-                let is_whole = self.outgoing.fill(cutting, |batch, octets| {
-                    engine.poll_datagrams(clock.now(), POLLED, batch);
-                    all_in_memory(batch, octets) && {
-                        if let Some(key) = key {
-                            key.seal(batch, octets);
-                        }
-                        true
-                    }
-                });
-                assert!(is_whole, "an engine that sends no blocks has no extents");
-            }
-            if self.outgoing.is_empty() {
-                return Sent::Whole;
-            }
-            let (sent, left) = socket.send(self.to, &mut self.outgoing);
-            self.engine.handle_left(clock.now(), left);
-            if sent != Sent::Whole {
-                return sent;
+            let way = (socket, clock);
+            match (self.neighbour).send(way, &mut none, key, pace, &mut failed) {
+                Attempt::More => {}
+                sent => return sent,
             }
         }
     }
-}
-
-/// The octets of a batch; false when some are not in memory.
-fn all_in_memory(batch: &Batch, out: &mut Vec<Bytes>) -> bool {
-    for piece in batch.pieces() {
-        match piece {
-            Piece::Octets(octets) => out.push(octets.clone()),
-            Piece::Extent(_) => return false,
-        }
-    }
-    true
 }

@@ -18,9 +18,10 @@ mod meeting;
 
 use super::arriving::{ArrivingFile, UnnamedFile};
 use super::finishing::{Done, Finisher, Job};
+use super::neighbour::Attempt;
 use super::peer::{Arrival, Incoming, Peer, PeerId};
 use super::refusals::Refusals;
-use super::socket::{NO_WAY_WAIT, Sent, Socket};
+use super::socket::{NO_WAY_WAIT, Socket};
 use super::unheard::Unheard;
 use super::{LAST_WORDS, LOOK, Way};
 use crate::clock::Clock;
@@ -187,7 +188,7 @@ struct Reception<'a> {
     config: Config,
     socket: Socket,
     clock: Clock,
-    finisher: Finisher,
+    finisher: Finisher<Incoming>,
     peers: BTreeMap<PeerId, Peer>,
     /// Files under way.
     open: usize,
@@ -231,11 +232,12 @@ impl Reception<'_> {
                     continue;
                 };
                 if peer
+                    .neighbour
                     .engine
                     .poll_timeout()
                     .is_some_and(|at| at <= now.monotonic)
                 {
-                    peer.engine.handle_timeout(now);
+                    peer.neighbour.engine.handle_timeout(now);
                     self.take_events(id, now.monotonic);
                 }
                 let key = self.settings.key.as_deref();
@@ -243,17 +245,17 @@ impl Reception<'_> {
                     continue;
                 };
                 match peer.answer(&self.socket, &self.clock, key) {
-                    Sent::Whole => {}
-                    Sent::NoRoom => for_room = true,
-                    Sent::NoWay => wait = wait.min(NO_WAY_WAIT),
+                    Attempt::Idle | Attempt::More => {}
+                    Attempt::NoRoom => for_room = true,
+                    Attempt::NoWay => wait = wait.min(NO_WAY_WAIT),
                 }
                 let refused = self.socket.take_refused();
-                let told =
-                    refused.and_then(|errno| self.refusals.tell(now.monotonic, peer.to, errno));
+                let told = refused
+                    .and_then(|errno| self.refusals.tell(now.monotonic, peer.neighbour.to, errno));
                 if let Some(what) = told {
                     self.watch.hear(Told::Note(what));
                 }
-                if let Some(at) = peer.engine.poll_timeout() {
+                if let Some(at) = peer.neighbour.engine.poll_timeout() {
                     wait = wait.min(at.since(now.monotonic));
                 }
                 self.take_events(id, now.monotonic);
@@ -352,7 +354,7 @@ impl Reception<'_> {
         // Blocks that were given up here: the engine may have told of more of them before.
         let mut given_up = BTreeSet::new();
         while let Some(peer) = self.peers.get_mut(&id)
-            && let Some(event) = peer.engine.poll_event()
+            && let Some(event) = peer.neighbour.engine.poll_event()
         {
             match event {
                 DatagramEvent::Piece { transfer, .. } if given_up.contains(&transfer) => {}
@@ -448,7 +450,11 @@ impl Reception<'_> {
         let Some(peer) = self.peers.get_mut(&of.peer) else {
             return Ok(());
         };
-        let session = peer.engine.incoming_session(of.transfer).unwrap_or(0);
+        let session = peer
+            .neighbour
+            .engine
+            .incoming_session(of.transfer)
+            .unwrap_or(0);
         let may_open = self.ending.is_none()
             && (self.open < MAX_FILES || self.make_room_for_file(of.peer.host));
         let Some(peer) = self.peers.get_mut(&of.peer) else {
@@ -517,7 +523,7 @@ impl Reception<'_> {
     fn command(&mut self, of: Incoming, command: LinkCommand) {
         let now = self.clock.now();
         if let Some(peer) = self.peers.get_mut(&of.peer) {
-            peer.engine.handle_command(now, command);
+            peer.neighbour.engine.handle_command(now, command);
         }
     }
 
@@ -536,7 +542,7 @@ impl Reception<'_> {
         self.open = self.open.saturating_sub(1);
         Some(About {
             engine: of.peer.engine,
-            from: peer.to,
+            from: peer.neighbour.to,
             session: arrival.session,
             octets: arrival.octets,
             time: now.since(arrival.began),

@@ -12,17 +12,19 @@ use dhow_bundle::storage::Piece;
 use dhow_bundle::{Instant, Now};
 use dhow_link::datagram::DatagramEvent;
 use dhow_link::ltp::{Addressee, Engine, Red};
-use dhow_link::stream::{RefuseReason, TerminateReason, TransferId};
+use dhow_link::stream::{TerminateReason, TransferId};
 use dhow_link::{DatagramLink as _, LinkCommand};
 
 use super::leaving::{Failed, LeavingFiles};
 pub use super::leaving::{Unreadable, open};
+use super::neighbour::{Attempt, Neighbour};
 use super::refusals::Refusals;
-use super::socket::{NO_WAY_WAIT, Sent, Socket, path_to};
+use super::socket::{NO_WAY_WAIT, Socket, path_to};
+use super::why::Counterpart;
+pub use super::why::Why;
 use super::{LAST_WORDS, LOOK, Way};
 use crate::clock::Clock;
 use crate::config::file::ClockSetting;
-use crate::datagrams::outgoing::{Outgoing, POLLED};
 use crate::datagrams::seal::SegmentKey;
 
 /// Files that are open at a time.
@@ -77,32 +79,6 @@ pub enum Fate {
     Failed(Why),
 }
 
-/// The reason for which a file failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Why {
-    /// The file cannot be read.
-    #[error("{0}")]
-    Unreadable(#[from] Unreadable),
-    /// Checkpoints were not answered, or too much was lost.
-    #[error("the receiver does not answer, or too much is lost (RLEXC)")]
-    Unanswered,
-    /// The receiver has no room, or another trouble.
-    #[error("the receiver cancelled the session: it has no room, or another trouble (SYS_CNCLD)")]
-    NoRoom,
-    /// The receiver has no such client service.
-    #[error("the receiver has no such client service (UNREACH)")]
-    NoService,
-    /// The receiver does not want the file.
-    #[error("the receiver cancelled the session (USR_CNCLD)")]
-    Unwanted,
-    /// The receiver has begun anew, or was silent.
-    #[error("the receiver has lost the session, or was silent for too long")]
-    Lost,
-    /// The sender ended.
-    #[error("the sender ended before it was acknowledged")]
-    Ended,
-}
-
 /// News of what is sent.
 #[derive(Debug)]
 pub enum Told {
@@ -145,16 +121,13 @@ pub fn send(settings: Settings, files: &[PathBuf], watch: &mut dyn Watch) -> io:
     }
     let sending = Sending {
         pace: settings.way.pace(),
-        has_more: false,
-        next: now.monotonic,
+        receiver: Neighbour::new(engine, settings.to, true, now.monotonic),
         looked: now.monotonic,
         settings,
         files,
         socket,
         clock,
-        engine,
         leaving: LeavingFiles::default(),
-        outgoing: Outgoing::default(),
         open: BTreeMap::new(),
         begun: 0,
         over: (0, 0),
@@ -178,9 +151,8 @@ struct Sending<'a> {
     files: &'a [PathBuf],
     socket: Socket,
     clock: Clock,
-    engine: Engine,
+    receiver: Neighbour,
     leaving: LeavingFiles,
-    outgoing: Outgoing,
     /// Files under way, by their numbers.
     open: BTreeMap<u64, Open>,
     /// Files that were begun.
@@ -195,10 +167,6 @@ struct Sending<'a> {
     refusals: Refusals,
     /// The time between batches.
     pace: Duration,
-    /// Whether there was a batch at the last look, so there may be another.
-    has_more: bool,
-    /// When the next batch may leave.
-    next: Instant,
     /// When progress was told last.
     looked: Instant,
     watch: &'a mut dyn Watch,
@@ -211,11 +179,12 @@ impl Sending<'_> {
             let now = self.clock.now();
             self.look(now.monotonic);
             if self
+                .receiver
                 .engine
                 .poll_timeout()
                 .is_some_and(|at| at <= now.monotonic)
             {
-                self.engine.handle_timeout(now);
+                self.receiver.engine.handle_timeout(now);
             }
             self.read()?;
             let sent = self.send();
@@ -223,22 +192,24 @@ impl Sending<'_> {
             if self.is_down {
                 return Ok(self.is_whole);
             }
-            let wait = match sent {
-                Sent::NoWay => NO_WAY_WAIT,
-                Sent::NoRoom | Sent::Whole => self.wait(),
-            };
+            let wait = self.wait(sent);
             if !wait.is_zero() {
-                self.socket.wait(sent == Sent::NoRoom, None, wait)?;
+                self.socket.wait(sent == Attempt::NoRoom, None, wait)?;
             }
         }
     }
 
     /// The time until there is something to do, unless a datagram comes.
-    fn wait(&self) -> Duration {
+    fn wait(&self, sent: Attempt) -> Duration {
+        if sent == Attempt::NoWay {
+            return NO_WAY_WAIT;
+        }
         let now = self.clock.now().monotonic;
         // A batch that follows the last too soon would be small.
-        let engine = self.engine.poll_timeout().map(|at| at.max(self.next));
-        let more = self.has_more.then_some(self.next);
+        let next = self.receiver.next;
+        let engine = self.receiver.engine.poll_timeout();
+        let engine = engine.map(|at| at.max(next));
+        let more = (sent == Attempt::More).then_some(next);
         let until = engine.into_iter().chain(more).min();
         until.map_or(LOOK, |until| until.since(now).min(LOOK))
     }
@@ -268,12 +239,14 @@ impl Sending<'_> {
             let extent = self.leaving.add_as_it_is(number, file, octets);
             let transfer = TransferId(number);
             let length = octets;
-            self.engine
+            self.receiver
+                .engine
                 .handle_command(now, LinkCommand::Transmit { transfer, length });
             let octets = Piece::Extent(extent);
-            self.engine
+            self.receiver
+                .engine
                 .handle_command(now, LinkCommand::Supply { transfer, octets });
-            let session = self.engine.progress(transfer).map(|it| it.session);
+            let session = self.receiver.engine.progress(transfer).map(|it| it.session);
             let open = Open {
                 session,
                 octets: length,
@@ -288,7 +261,7 @@ impl Sending<'_> {
         if now.since(self.looked) >= LOOK {
             self.looked = now;
             let open = self.open.keys();
-            let progress = open.filter_map(|it| self.engine.progress(TransferId(*it)));
+            let progress = open.filter_map(|it| self.receiver.engine.progress(TransferId(*it)));
             let (sent, claimed) = progress.fold(self.over, |sum, it| {
                 let sent = sum.0.saturating_add(it.sent);
                 (sent, sum.1.saturating_add(it.claimed))
@@ -305,12 +278,14 @@ impl Sending<'_> {
         let open: Vec<_> = self.open.keys().copied().collect();
         for number in open {
             let transfer = TransferId(number);
-            self.engine
+            self.receiver
+                .engine
                 .handle_command(now, LinkCommand::Cancel { transfer });
         }
         self.is_whole &= !is_over || is_done;
         let reason = TerminateReason::Unknown;
-        self.engine
+        self.receiver
+            .engine
             .handle_command(now, LinkCommand::Terminate { reason });
     }
 
@@ -329,29 +304,27 @@ impl Sending<'_> {
             if dropped.is_none() {
                 break;
             }
-            self.engine.handle_datagrams(self.clock.now(), &datagrams);
+            self.receiver
+                .engine
+                .handle_datagrams(self.clock.now(), &datagrams);
         }
         Ok(())
     }
 
     /// Send what may leave now.
-    fn send(&mut self) -> Sent {
-        if self.outgoing.is_empty() {
-            let now = self.clock.now();
-            if now.monotonic < self.next {
-                return Sent::Whole;
-            }
-            self.has_more = self.refill();
-            if !self.has_more {
-                return Sent::Whole;
-            }
-            self.next = now.monotonic + self.pace;
-        }
-        let (sent, left) = self.socket.send(self.settings.to, &mut self.outgoing);
+    fn send(&mut self) -> Attempt {
+        let (key, mut failed) = (self.settings.key.as_deref(), Vec::new());
+        let way = (&self.socket, &self.clock);
+        let sent = (self.receiver).send(way, &mut self.leaving, key, self.pace, &mut failed);
         let now = self.clock.now();
-        self.engine.handle_left(now, left);
         if let Some(errno) = self.socket.take_refused() {
             self.refused(now, errno);
+        }
+        for Failed { number, why } in failed {
+            self.end(number, Fate::Failed(why.into()));
+            let transfer = TransferId(number);
+            let cancel = LinkCommand::Cancel { transfer };
+            self.receiver.engine.handle_command(now, cancel);
         }
         sent
     }
@@ -364,47 +337,12 @@ impl Sending<'_> {
         }
         // The path may take less than before.
         if let Some(path) = path_to(to) {
-            self.engine.handle_path(now, path);
+            self.receiver.engine.handle_path(now, path);
         }
-    }
-
-    /// Take a batch of the engine; false when there is none.
-    fn refill(&mut self) -> bool {
-        let (engine, leaving) = (&mut self.engine, &mut self.leaving);
-        let (now, cutting) = (self.clock.now(), self.socket.calls().cutting());
-        let key = self.settings.key.as_deref();
-        let mut given = 0;
-        let mut failed: Option<Failed> = None;
-        let is_whole = self.outgoing.fill(cutting, |batch, octets| {
-            engine.poll_datagrams(now, POLLED, batch);
-            given = batch.len();
-            if let Err(error) = leaving.read(batch, octets) {
-                failed = Some(error);
-                return false;
-            }
-            if let Some(key) = key {
-                key.seal(batch, octets);
-            }
-            true
-        });
-        if is_whole {
-            return !self.outgoing.is_empty();
-        }
-        // The datagrams of the batch are lost, those of other files too, which are sent again.
-        self.outgoing.clear();
-        let left = u64::try_from(given).unwrap_or(u64::MAX);
-        self.engine.handle_left(now, left);
-        if let Some(Failed { number, why }) = failed {
-            self.end(number, Fate::Failed(why.into()));
-            let transfer = TransferId(number);
-            self.engine
-                .handle_command(now, LinkCommand::Cancel { transfer });
-        }
-        false
     }
 
     fn take_events(&mut self) {
-        while let Some(event) = self.engine.poll_event() {
+        while let Some(event) = self.receiver.engine.poll_event() {
             match event {
                 DatagramEvent::Sent { transfer } if self.settings.red != Red::All => {
                     // Of a file whose end is red the receiver has reported all.
@@ -422,13 +360,9 @@ impl Sending<'_> {
                 DatagramEvent::Failed {
                     transfer, refused, ..
                 } => {
-                    let why = match refused {
-                        _ if self.is_ending => Why::Ended,
-                        None => Why::Lost,
-                        Some(RefuseReason::Retransmit) => Why::Unanswered,
-                        Some(RefuseReason::NoResources) => Why::NoRoom,
-                        Some(RefuseReason::NotAcceptable) => Why::NoService,
-                        Some(_) => Why::Unwanted,
+                    let why = match self.is_ending {
+                        true => Why::Ended,
+                        false => Why::of(Counterpart::Receiver, refused),
                     };
                     self.end(transfer.0, Fate::Failed(why));
                 }

@@ -189,6 +189,10 @@ pub enum Status {
     NoRoute,
     /// A hop had no room for it until its life ended.
     NoSpace,
+    /// It is larger than the blocks that the destination, or a hop, takes.
+    TooLarge,
+    /// A hop that had it gave it up, and knows no better reason: the next one did not take it and said no more.
+    GivenUp,
 }
 
 /// Claims of a report, at most.
@@ -198,12 +202,14 @@ const MAX_CLAIMS: u64 = 8_192;
 pub const MAX_END_REPORT_OCTETS: u64 = 32 + MAX_CLAIMS * 20;
 
 impl Status {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 7] = [
         Self::Complete,
         Self::Partial,
         Self::Expired,
         Self::NoRoute,
         Self::NoSpace,
+        Self::TooLarge,
+        Self::GivenUp,
     ];
 
     const fn code(self) -> u8 {
@@ -213,6 +219,8 @@ impl Status {
             Self::Expired => 2,
             Self::NoRoute => 3,
             Self::NoSpace => 4,
+            Self::TooLarge => 5,
+            Self::GivenUp => 6,
         }
     }
 }

@@ -7,17 +7,23 @@ use std::time::Duration;
 
 use clap::Args;
 use dhow_daemon::ltp_files::MAX_FILE_OCTETS;
-use dhow_daemon::ltp_files::hops::{self, End, Hop, Order, Outcome, Settings, Told, Watch, Work};
+use dhow_daemon::ltp_files::hops::{
+    self, End, Hop, Order, Outcome, Settings, Told, Watch, What, Work,
+};
 use dhow_link::ltp::{EndToEnd, Red, Service};
 use serde_json::json;
 
+use super::file_name::shown;
+use super::hints::hint;
 use super::hops::{check_mtu, hop_of, status_word};
+use super::pace::Pace;
 use super::send::Receiver;
 use super::way::{WayOptions, seed};
 use crate::arguments::{parse_lifetime, parse_number};
 use crate::failure::{Ending, Failure};
 use crate::interrupt;
 use crate::output::{self, Form};
+use crate::progress::Progress;
 use crate::quantity;
 use crate::socket_address::hint_of_bind;
 
@@ -67,6 +73,8 @@ pub struct Near<'a> {
     pub way: &'a WayOptions,
     pub silence: Duration,
     pub form: Form,
+    /// Octets of all files.
+    pub total: u64,
 }
 
 /// Sends all files to a far engine.
@@ -75,7 +83,7 @@ pub fn send(near: &Near<'_>, far: Far, options: &FarOptions) -> Result<Ending, F
     if near.files.len() > MAX_FILES {
         let what =
             format!("there are more than {MAX_FILES} files, and --to sends no more at a time");
-        return Err(Failure::usage(what));
+        return Err(Failure::usage(what).with_hint("send them in several commands"));
     }
     let hop = hop_of(near.receiver)?;
     let way = near.way.way(near.silence);
@@ -111,6 +119,8 @@ pub fn send(near: &Near<'_>, far: Far, options: &FarOptions) -> Result<Ending, F
         far,
         hop,
         orders: orders.clone(),
+        pace: Pace::new(near.total, near.way),
+        progress: Progress::stretch(near.total, "sending".to_owned()),
         failure: None,
     };
     let settings = Settings {
@@ -129,6 +139,7 @@ pub fn send(near: &Near<'_>, far: Far, options: &FarOptions) -> Result<Ending, F
         seed: seed()?,
     };
     let end = hops::run(settings, &mut sending);
+    sending.progress.finish();
     if let Some(failure) = sending.failure {
         return Err(failure);
     }
@@ -149,6 +160,8 @@ struct Sending<'a> {
     far: Far,
     hop: Hop,
     orders: Vec<Order>,
+    pace: Pace,
+    progress: Progress,
     /// The output cannot be written.
     failure: Option<Failure>,
 }
@@ -160,10 +173,16 @@ impl Watch for Sending<'_> {
 
     fn hear(&mut self, told: Told) {
         match told {
+            Told::Block(about, What::Retried(why)) => {
+                let transfer = about.end_to_end.map_or(0, |of| of.transfer);
+                let path = self.path_of(transfer);
+                self.progress.note(&format!("{path} leaves again: {why}"));
+            }
             Told::Listening(_) | Told::Block(..) => {}
-            Told::Note(what) => output::talk(&format!("note: {what}")),
+            Told::Note(what) => self.progress.note(&what),
+            Told::Progress(sent, claimed) => self.pace.show(&self.progress, sent, claimed),
             Told::Ended(outcome) => {
-                if let Err(failure) = self.say(&outcome) {
+                if let Err(failure) = self.progress.hide(|| self.say(&outcome)) {
                     self.failure = Some(failure);
                 }
             }
@@ -172,11 +191,17 @@ impl Watch for Sending<'_> {
 }
 
 impl Sending<'_> {
+    /// The path of the file that is a transfer.
+    fn path_of(&self, transfer: u64) -> String {
+        let mut orders = self.orders.iter();
+        let order = orders.find(|order| order.end_to_end.transfer == transfer);
+        order.map(|order| shown(&order.path)).unwrap_or_default()
+    }
+
     fn say(&self, outcome: &Outcome) -> Result<(), Failure> {
         let Some(order) = self.orders.get(outcome.number) else {
             return Ok(());
         };
-        let path = order.path.display().to_string();
         let is_red = order.red.of(outcome.octets) == outcome.octets;
         let state = match (&outcome.failure, &outcome.end) {
             (Some(_), _) => "failed",
@@ -185,11 +210,15 @@ impl Sending<'_> {
             (None, None) => "sent",
         };
         let end = outcome.end.as_ref();
+        let why = outcome.failure.as_ref();
+        let hint = why.and_then(|why| hint(why, self.near.way.key_file()));
+        let why = why.map(ToString::to_string);
         if self.near.form == Form::Json {
             return output::json(&json!({
-                "file": path,
+                "file": order.path.to_string_lossy(),
                 "state": state,
-                "reason": outcome.failure,
+                "reason": why,
+                "hint": hint,
                 "octets": outcome.octets,
                 "seconds": outcome.hop.map(|it| it.as_secs_f64()),
                 "engine": self.near.engine,
@@ -205,8 +234,12 @@ impl Sending<'_> {
                 })),
             }));
         }
-        if let Some(why) = &outcome.failure {
+        let path = shown(&order.path);
+        if let Some(why) = why {
             output::talk(&format!("{path}: {why}"));
+            if let Some(hint) = hint {
+                output::hint(hint);
+            }
             return Ok(());
         }
         let time = end.map(|(_, time)| *time).or(outcome.hop);

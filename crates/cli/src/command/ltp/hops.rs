@@ -6,6 +6,7 @@ use dhow_daemon::ltp_files::hops::{About, Hop, LEAST_MTU_OCTETS, Told, Watch, Wh
 use dhow_link::ltp::Status;
 use serde_json::json;
 
+use super::file_name::shown;
 use super::send::Receiver;
 use super::way::WayOptions;
 use crate::failure::Failure;
@@ -47,6 +48,8 @@ pub const fn status_word(status: Status) -> &'static str {
         Status::Expired => "expired",
         Status::NoRoute => "no route",
         Status::NoSpace => "no space",
+        Status::TooLarge => "too large",
+        Status::GivenUp => "given up",
     }
 }
 
@@ -84,20 +87,20 @@ impl Speaker {
             What::Passed => ("passed", None),
             What::Received(_) => ("received", None),
             What::Again => ("duplicate", None),
-            What::Lost(why) => ("failed", Some(*why)),
-            What::Retried(why) => ("again", Some(*why)),
-            What::Dropped(status) => ("dropped", Some(status_word(*status))),
-            What::Reported(report) => ("report", Some(status_word(report.status))),
-            What::Refused => ("refused", Some("there is no room (SYS_CNCLD)")),
+            What::Lost(why) => ("failed", Some(why.clone())),
+            What::Retried(why) => ("again", Some(why.to_string())),
+            What::Dropped(status) => ("dropped", Some(status_word(*status).to_owned())),
+            What::Reported(report) => ("report", Some(status_word(report.status).to_owned())),
+            What::Refused => ("refused", Some("there is no room (SYS_CNCLD)".to_owned())),
         };
         let file = match what {
-            What::Received(path) => Some(path.display().to_string()),
+            What::Received(path) => Some(path),
             _ => None,
         };
         let of = about.end_to_end;
         if self.form == Form::Json {
             return output::json(&json!({
-                "file": file,
+                "file": file.map(|it| it.to_string_lossy()),
                 "state": state,
                 "reason": reason,
                 "octets": about.octets,
@@ -121,7 +124,9 @@ impl Speaker {
             None => "block".to_owned(),
         };
         let reason = reason.map(|it| format!(" ({it})")).unwrap_or_default();
-        let file = file.map(|it| format!(" as {it}")).unwrap_or_default();
+        let file = file
+            .map(|it| format!(" as {}", shown(it)))
+            .unwrap_or_default();
         output::line(&format!(
             "{name}: {state}{reason}{file}, {} in {}, session {} with engine {}",
             quantity::size(about.octets),
@@ -148,7 +153,7 @@ impl Watch for Speaker {
                 output::talk(&format!("note: {what}"));
                 Ok(())
             }
-            Told::Ended(_) => Ok(()),
+            Told::Ended(_) | Told::Progress(..) => Ok(()),
         };
         if let Err(failure) = said {
             self.failure = Some(failure);

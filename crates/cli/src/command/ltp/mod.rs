@@ -2,7 +2,10 @@
 
 mod encapsulate;
 mod far;
+mod file_name;
+mod hints;
 mod hops;
+mod pace;
 mod recv;
 mod relay;
 mod send;

@@ -12,6 +12,7 @@ use dhow_daemon::ltp_files::receiver::{self, About, End, Settings, Told, Watch};
 use dhow_daemon::ltp_files::{MAX_FILE_OCTETS, hops};
 use serde_json::json;
 
+use super::file_name::shown;
 use super::hops::{Speaker, check_mtu, hop_of};
 use super::send::{Receiver, parse_address, parse_receiver};
 use super::way::{PORT, WayOptions, seed};
@@ -58,7 +59,7 @@ pub struct Recv {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// End with exit code 1 when nothing of a file has come for this long
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
     timeout: Option<Duration>,
     /// Give up a file of which nothing has come for this long; at least four round trips
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10min")]
@@ -71,6 +72,15 @@ pub struct Recv {
     sessions: u64,
     #[command(flatten)]
     way: WayOptions,
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => {
+            Err("it would end at once: without --timeout it waits for ever".to_owned())
+        }
+        timeout => Ok(timeout),
+    }
 }
 
 fn parse_largest(text: &str) -> Result<u64, String> {
@@ -87,14 +97,14 @@ impl Recv {
         fs::create_dir_all(&self.out).map_err(|error| {
             Failure::refused(format!(
                 "cannot use directory {}: {error}",
-                self.out.display()
+                shown(&self.out)
             ))
             .with_hint("--out names a directory that is there, or can be made")
         })?;
         receiver::probe(&self.out).map_err(|error| {
             Failure::refused(format!(
                 "cannot write into directory {}: {error}",
-                self.out.display()
+                shown(&self.out)
             ))
             .with_hint("--out names a directory that this user may write into")
         })?;
@@ -272,7 +282,7 @@ impl Reception {
     fn say(&self, about: &About, file: Result<&Path, &str>) -> Result<(), Failure> {
         if self.form == Form::Json {
             return output::json(&json!({
-                "file": file.ok().map(|it| it.display().to_string()),
+                "file": file.ok().map(|it| it.to_string_lossy()),
                 "state": if file.is_ok() { "received" } else { "failed" },
                 "reason": file.err(),
                 "octets": about.octets,
@@ -285,7 +295,7 @@ impl Reception {
         match file {
             Ok(path) => output::line(&format!(
                 "{}: {} in {}, {}, from engine {} at {}",
-                path.display(),
+                shown(path),
                 quantity::size(about.octets),
                 quantity::elapsed(about.time),
                 quantity::bit_rate(about.octets, about.time),

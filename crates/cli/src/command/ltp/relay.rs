@@ -10,6 +10,7 @@ use clap::Args;
 use dhow_daemon::ltp_files::MAX_FILE_OCTETS;
 use dhow_daemon::ltp_files::hops::{self, End, Hop, Passing, Settings, Work};
 
+use super::file_name::shown;
 use super::hops::{Speaker, check_mtu, hop_of};
 use super::recv::address;
 use super::send::{Receiver, parse_receiver};
@@ -88,7 +89,7 @@ impl Relay {
         fs::create_dir_all(&self.dir).map_err(|error| {
             Failure::refused(format!(
                 "cannot use directory {}: {error}",
-                self.dir.display()
+                shown(&self.dir)
             ))
             .with_hint("--dir names a directory that is there, or can be made")
         })?;

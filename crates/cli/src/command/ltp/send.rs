@@ -2,17 +2,18 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
-use dhow_daemon::ltp_files::sender::{
-    self, About, Fate, MAX_FILES_SENT, Settings, Told, Watch, Why,
-};
+use dhow_daemon::ltp_files::sender::{self, About, Fate, MAX_FILES_SENT, Settings, Told, Watch};
 use dhow_link::ltp::Red;
 use serde_json::json;
 
 use super::far::{self, FarOptions, Near};
+use super::file_name::shown;
+use super::hints::hint;
+use super::pace::Pace;
 use super::way::{PORT, WayOptions, seed};
 use crate::arguments::{Common, parse_number, parse_size};
 use crate::failure::{Ending, Failure};
@@ -129,6 +130,7 @@ impl Send {
                 way: &self.way,
                 silence: SILENCE,
                 form: common.form(),
+                total,
             };
             return far::send(&near, engine, &self.far);
         }
@@ -147,8 +149,7 @@ impl Send {
             to_engine: receiver.engine,
             form: common.form(),
             to,
-            total,
-            began: Instant::now(),
+            pace: Pace::new(total, &self.way),
             progress: Progress::stretch(total, "sending".to_owned()),
             failure: None,
         };
@@ -196,7 +197,7 @@ fn total_of(files: &[PathBuf]) -> Result<u64, Failure> {
         let (_, octets) = sender::open(path).map_err(|why| {
             let text = path.to_string_lossy();
             let is_receiver = text.contains('@') && parse_receiver(&text).is_ok();
-            Failure::refused(format!("cannot send {}: {why}", path.display())).with_hint(
+            Failure::refused(format!("cannot send {}: {why}", shown(path))).with_hint(
                 match is_receiver && !path.exists() {
                     true => "the receiver is the last word, behind all files",
                     false => why.hint(),
@@ -214,8 +215,7 @@ struct Sending<'a> {
     to_engine: Option<u64>,
     form: Form,
     to: SocketAddr,
-    total: u64,
-    began: Instant,
+    pace: Pace,
     progress: Progress,
     /// The output cannot be written.
     failure: Option<Failure>,
@@ -236,37 +236,17 @@ impl Watch for Sending<'_> {
                 }
             }
             Told::Progress(sent, claimed) => {
-                let words = format!(
-                    "{} of {} sent, {} there, {}, {} left",
-                    quantity::size(sent),
-                    quantity::size(self.total),
-                    quantity::size(claimed),
-                    quantity::rate(sent, self.began.elapsed()),
-                    self.left(sent)
-                );
-                self.progress.say(claimed.max(sent / 2), words);
+                self.pace.show(&self.progress, sent, claimed);
             }
         }
     }
 }
 
 impl Sending<'_> {
-    /// Time until the last report comes, if nothing is lost: the rest leaves at the rate so far, and the report comes a round trip later.
-    fn left(&self, sent: u64) -> String {
-        if sent == 0 {
-            return "-".to_owned();
-        }
-        let elapsed = self.began.elapsed().as_nanos();
-        let rest = u128::from(self.total.saturating_sub(sent));
-        let nanos = elapsed.saturating_mul(rest) / u128::from(sent);
-        let leaving = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        let round_trip = self.command.way.light_time().saturating_mul(2);
-        quantity::elapsed(leaving.saturating_add(round_trip))
-    }
-
     fn say(&self, about: &About, fate: &Fate) -> Result<(), Failure> {
-        let path = self.files.get(about.number);
-        let path = path.map(|it| it.display().to_string()).unwrap_or_default();
+        let Some(path) = self.files.get(about.number) else {
+            return Ok(());
+        };
         let (state, why) = match fate {
             Fate::Acknowledged => ("acknowledged", None),
             Fate::Sent => ("sent", None),
@@ -276,7 +256,7 @@ impl Sending<'_> {
         let why = why.map(ToString::to_string);
         if self.form == Form::Json {
             return output::json(&json!({
-                "file": path,
+                "file": path.to_string_lossy(),
                 "state": state,
                 "reason": why,
                 "hint": hint,
@@ -288,6 +268,7 @@ impl Sending<'_> {
                 "to_engine": self.to_engine,
             }));
         }
+        let path = shown(path);
         match why {
             Some(why) => {
                 output::talk(&format!("{path}: {why}"));
@@ -304,24 +285,6 @@ impl Sending<'_> {
                 about.session.unwrap_or(0)
             )),
         }
-    }
-}
-
-/// A remedy for a failure, where there is one.
-fn hint(why: &Why, key: Option<&Path>) -> Option<&'static str> {
-    match why {
-        Why::Unreadable(why) => Some(why.hint()),
-        Why::Unanswered if key.is_some() => Some(
-            "the receiver drops segments that its own --key does not fit, and says so; it must run there, and take --rate",
-        ),
-        Why::Unanswered => Some(
-            "a receiver must run there, and take --rate; one with a --key hears only those that have it",
-        ),
-        Why::NoRoom => Some("the receiver says why: its disk, --largest, other files"),
-        Why::NoService => Some("--service must be the same at both ends"),
-        Why::Unwanted => Some("the receiver was ended, or says why"),
-        Why::Lost => Some("send it again"),
-        Why::Ended => None,
     }
 }
 
@@ -349,14 +312,6 @@ mod tests {
         for text in ["x@host", "host:x", ":5", "3@", "host:70000", "3@host:0"] {
             assert!(parse_receiver(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_sender_without_answer_is_told_of_the_key() {
-        let told = |key| hint(&Why::Unanswered, key).unwrap();
-        assert!(told(Some(Path::new("key"))).contains("its own --key does not fit"));
-        assert!(told(None).contains("a receiver must run there"));
-        assert_eq!(hint(&Why::Ended, None), None);
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl WayOptions {
         self.mtu
     }
 
+    /// UDP payload that leaves in a second, octets.
+    pub const fn rate(&self) -> u64 {
+        self.rate
+    }
+
     /// One-way light time.
     pub const fn light_time(&self) -> Duration {
         self.light_time

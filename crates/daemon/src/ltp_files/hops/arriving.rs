@@ -13,11 +13,12 @@ use dhow_link::stream::RefuseReason;
 
 use super::super::arriving::{ArrivingFile, UnnamedFile};
 use super::super::finishing::Job;
+use super::super::neighbour::Neighbour;
 use super::super::peer::Incoming;
 use super::block::{Block, Fate};
-use super::neighbour::Neighbour;
 use super::spool::{self, Trailer};
-use super::station::{MAX_WAYS_BACK, Station, WayBack};
+use super::station::Station;
+use super::telling::Tale;
 use super::{Hop, Told, What, Work};
 
 /// The life of a block for this hop alone, which has none: it ends when nothing more comes.
@@ -65,6 +66,26 @@ impl Station<'_> {
         self.know_ends(number);
         if !is_addressed && has_start {
             self.address(number);
+        }
+        self.look_at_size(number);
+    }
+
+    /// A block that is larger than those that are taken is given up, once it is known who is to be told.
+    fn look_at_size(&mut self, number: u64) {
+        let (Some(block), largest) = (self.blocks.get(&number), self.settings.largest) else {
+            return;
+        };
+        let is_addressed = block.fate != Fate::Unknown;
+        if block.came.octets() <= largest && (block.came.end() <= largest || !is_addressed) {
+            return;
+        }
+        match block.end_to_end.is_some() {
+            true => self.give_up(number, Status::TooLarge),
+            false => {
+                let why = format!("it has more than {largest} octets (--largest)");
+                self.tell(number, What::Lost(why));
+                self.stop(number, RefuseReason::Unknown);
+            }
         }
     }
 
@@ -145,7 +166,8 @@ impl Station<'_> {
             if matches!(self.settings.work, Work::Receive { .. }) {
                 block.fate = Fate::Keep;
             } else {
-                self.tell(number, What::Lost("it names no engine that it is for"));
+                let why = "it names no engine that it is for".to_owned();
+                self.tell(number, What::Lost(why));
                 self.stop(number, RefuseReason::NotAcceptable);
             }
             return;
@@ -154,7 +176,7 @@ impl Station<'_> {
         let life = Duration::from_secs(end_to_end.life_s.min(MAX_LIFE_S));
         block.deadline = block.began + life;
         let source = end_to_end.source.engine;
-        self.learn_way_back(&end_to_end, hop);
+        self.learn_way_back(&end_to_end, hop, number);
         self.tell(number, What::Coming);
         let fate = match self.fate_of(&end_to_end) {
             Ok(fate) => fate,
@@ -166,7 +188,7 @@ impl Station<'_> {
             // The session goes on in silence, so that its sender hears what it waits for.
             self.tell(number, What::Again);
             self.stop(number, RefuseReason::Completed);
-            return self.report(&end_to_end, Status::Complete, vec![(0, octets)]);
+            return self.report_complete(end_to_end, octets);
         }
         if let Some(block) = self.blocks.get_mut(&number) {
             block.fate = fate;
@@ -176,19 +198,20 @@ impl Station<'_> {
         }
     }
 
-    /// A block came from a neighbour: its source is there, unless the block was here before and went round.
-    fn learn_way_back(&mut self, of: &EndToEnd, hop: Hop) {
-        let source = of.source.engine;
-        let known = self.back.get(&source);
-        let is_round = known.is_some_and(|it| it.transfer == of.transfer && of.hops < it.hops);
-        let has_room = known.is_some() || self.back.len() < MAX_WAYS_BACK;
-        if source != self.settings.engine && !is_round && has_room {
-            let way = WayBack {
-                hop,
-                transfer: of.transfer,
-                hops: of.hops,
-            };
-            self.back.insert(source, way);
+    /// A block came from a neighbour: its source is there.
+    fn learn_way_back(&mut self, of: &EndToEnd, hop: Hop, number: u64) {
+        if of.source.engine == self.settings.engine {
+            return;
+        }
+        match self.ways.learn(of, hop) {
+            Ok(None) => {}
+            Ok(Some(file)) => self.finisher.begin(Job::Sync(number, file)),
+            Err(error) => {
+                let now = self.clock.now();
+                self.note_once_a_while(now, || {
+                    format!("the way back to a source is not kept over a restart: {error}")
+                });
+            }
         }
     }
 
@@ -262,13 +285,13 @@ impl Station<'_> {
                 format!("ltp-{}-{session}", of.peer.engine)
             }
         };
-        let job = Job::Finish(of, file.into_unnamed(), name);
+        let job = Job::Finish(number, file.into_unnamed(), name);
         self.finisher.begin(job);
         Ok(())
     }
 
     /// When the life of a block ends, milliseconds since 1970.
-    fn expires_ms(&self, number: u64) -> u64 {
+    pub(super) fn expires_ms(&self, number: u64) -> u64 {
         let now = self.clock.now();
         let left = self.blocks.get(&number).map(|it| it.deadline);
         let left = left.map_or(Duration::ZERO, |at| at.since(now.monotonic));
@@ -291,7 +314,7 @@ impl Station<'_> {
                 self.reported(by.map(|of| of.source.engine), &report);
                 self.tell(number, What::Reported(report));
             }
-            None => self.tell(number, What::Lost("it is no report")),
+            None => self.tell(number, What::Lost("it is no report".to_owned())),
         }
         let transfer = of.transfer;
         self.command(of.peer, LinkCommand::Acknowledge { transfer, octets });
@@ -301,11 +324,16 @@ impl Station<'_> {
     }
 
     /// A block is durable under a name, or not: its sender may know.
-    pub(super) fn named(&mut self, of: Incoming, named: io::Result<PathBuf>) {
-        let Some(number) = self.by_incoming.get(&of).copied() else {
-            // It was given up meanwhile; no more can be done where this fails.
-            let _ = named.map(std::fs::remove_file);
-            return;
+    pub(super) fn named(&mut self, number: u64, named: io::Result<PathBuf>) {
+        let Some(block) = self.blocks.get(&number) else {
+            // It was given up meanwhile, or is a report that has left.
+            return self.remove_file(named.ok());
+        };
+        if block.octets.is_some() {
+            return self.report_kept(number, named);
+        }
+        let Some((of, _)) = block.inward else {
+            return self.remove_file(named.ok());
         };
         let path = match named {
             Ok(path) => path,
@@ -324,8 +352,8 @@ impl Station<'_> {
             return self.after_stored(number);
         }
         if end_to_end.is_some_and(|of| self.seen.contains_key(&(of.source.engine, of.transfer))) {
-            // It came in two sessions at a time. No more can be done where its second file stays.
-            let _ = std::fs::remove_file(path);
+            // It came in two sessions at a time.
+            self.remove_file(Some(path));
             self.tell(number, What::Again);
             self.detach_inward(number);
             self.remove(number);
@@ -344,8 +372,18 @@ impl Station<'_> {
             }
             let name = (of.source.engine, of.transfer);
             self.seen.insert(name, (deadline, octets));
-            self.report(&of, Status::Complete, vec![(0, octets)]);
+            self.report_complete(of, octets);
         }
+    }
+
+    fn report_complete(&mut self, of: EndToEnd, octets: u64) {
+        self.report(Tale {
+            of,
+            status: Status::Complete,
+            claims: vec![(0, octets)],
+            given_up: None,
+            after: Duration::ZERO,
+        });
     }
 
     /// The neighbour gave a block up, or green octets of it are lost.
@@ -360,7 +398,7 @@ impl Station<'_> {
             Some(_) => "the session was cancelled (USR_CNCLD)",
         };
         self.know_ends(number);
-        self.tell(number, What::Lost(why));
+        self.tell(number, What::Lost(why.to_owned()));
         let partial = self.blocks.get(&number).and_then(|block| {
             let is_red_here = |red| refused.is_none() && block.came.prefix() >= red;
             let of = block
@@ -371,7 +409,13 @@ impl Station<'_> {
         self.detach_inward(number);
         self.stop(number, RefuseReason::NoResources);
         if let Some((of, claims)) = partial {
-            self.report(&of, Status::Partial, claims);
+            self.report(Tale {
+                of,
+                status: Status::Partial,
+                claims,
+                given_up: None,
+                after: Duration::ZERO,
+            });
         }
     }
 

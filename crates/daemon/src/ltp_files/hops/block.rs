@@ -28,8 +28,10 @@ pub(super) struct Block {
     pub(super) file: Option<ArrivingFile>,
     /// Its file, once it is durable. One without is of use to nobody after a restart.
     pub(super) path: Option<PathBuf>,
-    /// Its octets, where it was made here.
+    /// Its octets, where it was made here: it is a report.
     pub(super) octets: Option<Bytes>,
+    /// The file of the block that it reports on, as long as the report is not durable: after a restart nobody else would make it.
+    pub(super) given_up: Option<PathBuf>,
     pub(super) began: Instant,
     /// When its life ends.
     pub(super) deadline: Instant,
@@ -94,6 +96,11 @@ impl Came {
         self.parts.insert(start, end);
     }
 
+    /// The offset behind the last octet.
+    pub(super) fn end(&self) -> u64 {
+        self.parts.last_key_value().map_or(0, |(_, end)| *end)
+    }
+
     /// Octets, wherever they lie.
     pub(super) const fn octets(&self) -> u64 {
         self.octets
@@ -124,6 +131,7 @@ impl Block {
             file: None,
             path: None,
             octets: None,
+            given_up: None,
             began: now,
             deadline,
             outward: None,
@@ -175,6 +183,7 @@ mod tests {
         assert_eq!(came.claims(), [(0, 21)]);
         came.add(30, 2);
         assert_eq!((came.prefix(), came.claims().len()), (21, 2));
+        assert_eq!((came.end(), Came::default().end()), (32, 0));
     }
 
     fn told(red: Option<u64>, length: Option<u64>, green: Option<u64>) -> IncomingBlock {

@@ -1,19 +1,19 @@
 //! Blocks of LTP over several hops, without bundles: a profile of our own (docs/ltp.md).
 //!
 //! A [`station`](mod@station) is an engine with neighbours. The same one sends files to a far engine, passes blocks on, and takes
-//! those that are for it; [`Work`] says which. Each [`neighbour`] has an engine of LTP for both directions. A [`block`] that comes is
+//! those that are for it; [`Work`] says which. Each `neighbour` has an engine of LTP for both directions. A [`block`] that comes is
 //! written to a file, from which its octets leave for the next hop while others still come ([`onward`]); [`spool`] finds those files
-//! again after a restart. [`arriving`] addresses blocks, [`strangers`] says which neighbour makes room, and [`telling`] makes the reports that sources get.
+//! again after a restart. [`arriving`] addresses blocks, [`strangers`] says which neighbour makes room, [`telling`] makes the reports that sources get, and [`ways`] knows where these go.
 
 mod arriving;
 mod block;
-mod neighbour;
 mod onward;
 mod orders;
 mod spool;
 mod station;
 mod strangers;
 mod telling;
+mod ways;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,6 +25,7 @@ use dhow_link::ltp::{EndReport, EndToEnd, Red, Status};
 
 pub use self::station::run;
 use super::Way;
+use super::why::Why;
 use crate::datagrams::seal::SegmentKey;
 
 /// Octets of a datagram that has room for all extensions.
@@ -137,9 +138,9 @@ pub enum What {
     /// The block is for this engine, and was here before.
     Again,
     /// The block is lost: the inward session was cancelled, or nothing more came.
-    Lost(&'static str),
+    Lost(String),
     /// Its session with the next hop failed; it leaves again.
-    Retried(&'static str),
+    Retried(Why),
     /// The block is not passed on, and its source is told so.
     Dropped(Status),
     /// A report for this engine.
@@ -162,7 +163,7 @@ pub struct Outcome {
     /// The report of the destination, or of a hop on the way, and when it came.
     pub end: Option<(EndReport, Duration)>,
     /// The reason for which it failed.
-    pub failure: Option<String>,
+    pub failure: Option<Why>,
 }
 
 /// News of a station.
@@ -174,6 +175,8 @@ pub enum Told {
     Block(About, What),
     /// A file that was sent is over.
     Ended(Outcome),
+    /// Octets that were sent and octets that the next hop claims, of all files that are sent.
+    Progress(u64, u64),
     /// Something is odd.
     Note(String),
 }

@@ -1,6 +1,7 @@
 //! Blocks that leave for their next hops.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,10 +12,12 @@ use dhow_link::{DatagramLink as _, LinkCommand};
 
 use super::super::leaving::{Unreadable, base};
 use super::super::peer::PeerId;
+use super::super::why::{Counterpart, Why};
 use super::block::{Block, Fate, Outward};
 use super::spool;
 use super::station::Station;
-use super::{Hop, What, Work};
+use super::telling::{MAX_REPORTS, Tale};
+use super::{Hop, Told, What, Work};
 
 /// The time after which a block leaves again whose session failed.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -27,8 +30,7 @@ impl Station<'_> {
         let is_receiver = matches!(self.settings.work, Work::Receive { .. });
         // A receiver has no other route than the one for its reports.
         let first = self.settings.default.filter(|_| is_receiver);
-        let back = self.back.get(&to).filter(|_| of.is_report);
-        let back = back.map(|it| it.hop);
+        let back = self.ways.to(to).filter(|_| of.is_report);
         named.or(first).or(back).or(self.settings.default)
     }
 
@@ -62,7 +64,7 @@ impl Station<'_> {
         let again = now.monotonic + AGAIN;
         let peer = self.meet(hop, now);
         if let Err(error) = self.open_file(number) {
-            return self.unreadable(number, &error.into());
+            return self.unreadable(number, error.into());
         }
         let Some(block) = self.blocks.get_mut(&number) else {
             return;
@@ -96,7 +98,9 @@ impl Station<'_> {
 
     /// The file of a block, for the octets that leave.
     fn open_file(&mut self, number: u64) -> io::Result<()> {
-        let Some(block) = self.blocks.get(&number) else {
+        let block = self.blocks.get(&number);
+        // The octets of a report are in memory.
+        let Some(block) = block.filter(|it| it.octets.is_none()) else {
             return Ok(());
         };
         if let Some(file) = &block.file {
@@ -183,13 +187,20 @@ impl Station<'_> {
 
     /// Nobody needs a block any more.
     pub(super) fn forget(&mut self, number: u64) {
-        let block = self.remove(number);
-        let path = block.filter(|it| it.order.is_none()).and_then(|it| it.path);
+        if let Some(block) = self.remove(number) {
+            self.remove_file(block.path);
+            self.remove_file(block.given_up);
+        }
+    }
+
+    /// A file is of no use to anybody, if there is one.
+    pub(super) fn remove_file(&mut self, path: Option<PathBuf>) {
         if let Some(path) = path
             && let Err(error) = std::fs::remove_file(&path)
         {
+            // It is found again after a restart, and expires.
             let what = format!("cannot remove {}: {error}", path.display());
-            self.watch.hear(super::Told::Note(what));
+            self.watch.hear(Told::Note(what));
         }
     }
 
@@ -207,15 +218,9 @@ impl Station<'_> {
             self.detach_outward(number);
             return;
         }
-        let why = match refused {
-            None => "the next hop has lost the session, or was silent",
-            Some(RefuseReason::Retransmit) => "the next hop does not answer (RLEXC)",
-            Some(RefuseReason::NoResources) => "the next hop has no room (SYS_CNCLD)",
-            Some(RefuseReason::NotAcceptable) => "the next hop has no such service (UNREACH)",
-            Some(_) => "the next hop does not take it (USR_CNCLD)",
-        };
-        if self.order_failed(number, refused, why) {
-            return;
+        let why = Why::of(Counterpart::NextHop, refused);
+        if let Some(refused) = refused.filter(|_| self.is_order(number)) {
+            return self.order_failed(number, refused, why);
         }
         match refused {
             Some(RefuseReason::NotAcceptable) => self.give_up(number, Status::NoRoute),
@@ -228,11 +233,16 @@ impl Station<'_> {
                     block.again = Some(again);
                 }
             }
-            // The next hop has told the source why.
             Some(_) => {
-                self.tell(number, What::Lost(why));
+                self.tell(number, What::Lost(why.to_string()));
                 self.detach_outward(number);
-                self.drop_block(number);
+                // The next hop has told the source why, if it can. The source hears of this station only where its block is
+                // acknowledged here, and later: else the neighbour that it comes from hears of it.
+                let is_here = (self.blocks.get(&number)).is_some_and(|it| it.inward.is_none());
+                match is_here {
+                    true => self.drop_and_tell(number, Status::GivenUp, self.linger()),
+                    false => self.stop(number, RefuseReason::Unknown),
+                }
             }
         }
     }
@@ -243,47 +253,65 @@ impl Station<'_> {
             return;
         }
         self.tell(number, What::Dropped(status));
-        let block = self.blocks.get(&number);
-        let of = block.and_then(|block| block.end_to_end);
-        let claims = block.map(|block| block.came.claims()).unwrap_or_default();
-        self.drop_block(number);
-        if let Some(of) = of {
-            self.report(&of, status, claims);
+        self.drop_and_tell(number, status, Duration::ZERO);
+    }
+
+    /// End the sessions of a block, tell its source why after a while, and remove it from the disk.
+    fn drop_and_tell(&mut self, number: u64, status: Status, after: Duration) {
+        let Some(block) = self.blocks.get_mut(&number) else {
+            return;
+        };
+        let (of, given_up) = (block.end_to_end, block.path.take());
+        // Of a report, which nobody reports on.
+        let before = block.given_up.take();
+        let claims = block.came.claims();
+        self.remove_file(before);
+        self.stop(number, RefuseReason::Unknown);
+        match of {
+            Some(of) => self.report(Tale {
+                of,
+                status,
+                claims,
+                given_up,
+                after,
+            }),
+            None => self.remove_file(given_up),
         }
     }
 
-    /// End the sessions of a block, and remove it from the disk.
-    fn drop_block(&mut self, number: u64) {
-        let block = self.blocks.get_mut(&number);
-        let path = block.and_then(|block| block.path.take());
-        self.stop(number, RefuseReason::Unknown);
-        // No more can be done where this fails: the block is found again after a restart, and expires.
-        let _ = path.map(std::fs::remove_file);
-    }
-
     /// The file of a block cannot be read.
-    pub(super) fn unreadable(&mut self, number: u64, why: &Unreadable) {
+    pub(super) fn unreadable(&mut self, number: u64, why: Unreadable) {
+        if !self.is_order(number) {
+            let what = format!("a block cannot be read, and is given up: {why}");
+            self.watch.hear(Told::Note(what));
+            // Where it still comes, the neighbour that it comes from tries again later.
+            let is_here = (self.blocks.get(&number)).is_some_and(|it| it.inward.is_none());
+            return match is_here {
+                true => self.give_up(number, Status::GivenUp),
+                false => self.stop(number, RefuseReason::NoResources),
+            };
+        }
         let now = self.clock.now();
-        // The session of a file that is sent here ends, so that others of its batch leave.
         let outward = self.blocks.get(&number).and_then(|block| block.outward);
         if let Some(outward) = outward
             && let Some(neighbour) = self.neighbours.get_mut(&outward.peer)
         {
             neighbour.engine.cancel_onward(now, outward.transfer);
         }
-        if self.order_failed(number, Some(RefuseReason::NoResources), &why.to_string()) {
-            return;
-        }
-        let what = format!("a block cannot be read: {why}");
-        self.watch.hear(super::Told::Note(what));
-        self.stop(number, RefuseReason::NoResources);
+        self.order_failed(number, RefuseReason::NoResources, why.into());
     }
 
-    /// Blocks that were durable here when it ended leave again.
+    /// Blocks that were durable here when it ended leave again, and so do its reports.
     pub(super) fn resume(&mut self) -> io::Result<()> {
-        let found = spool::find(&self.settings.directory, self.settings.blocks)?;
+        let most = self.settings.blocks.saturating_add(MAX_REPORTS);
         let now = self.clock.now();
-        for it in found {
+        let (mut blocks, mut passed_over) = (0, 0_u64);
+        for it in spool::find(&self.settings.directory, most)? {
+            let octets = it.own_report(self.settings.engine)?;
+            if octets.is_none() && blocks >= self.settings.blocks {
+                passed_over += 1;
+                continue;
+            }
             let wall = now.dtn.as_unix_millis().unwrap_or(0);
             let left = Duration::from_millis(it.trailer.expires_ms.saturating_sub(wall));
             let mut block = Block::new(now.monotonic, now.monotonic + left);
@@ -297,11 +325,20 @@ impl Station<'_> {
                 length: Some(it.trailer.length),
             };
             block.path = Some(it.path);
-            self.used = self.used.saturating_add(it.trailer.length);
+            block.octets = octets;
+            if block.octets.is_none() {
+                blocks += 1;
+                self.used = self.used.saturating_add(it.trailer.length);
+            }
             let number = self.add(block);
-            self.leaving.add(number, it.file, it.trailer.length);
             self.tell(number, What::Resumed);
             self.start(number);
+        }
+        if passed_over > 0 {
+            let what = format!(
+                "{passed_over} blocks of the directory stay there: --blocks says how many leave"
+            );
+            self.watch.hear(Told::Note(what));
         }
         Ok(())
     }

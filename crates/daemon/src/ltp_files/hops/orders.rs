@@ -7,6 +7,7 @@ use dhow_link::ltp::{EndReport, Ends, Status};
 use dhow_link::stream::RefuseReason;
 
 use super::super::sender::open;
+use super::super::why::Why;
 use super::block::{Block, Fate};
 use super::station::Station;
 use super::{End, Outcome, Told, Work};
@@ -23,6 +24,7 @@ pub(super) struct OrderState {
     /// The time at which the order fails, unless a report tells why before.
     fails_at: Option<Instant>,
     is_over: bool,
+    has_failed: bool,
 }
 
 impl Block {
@@ -69,6 +71,7 @@ impl Station<'_> {
                 },
                 fails_at: None,
                 is_over: false,
+                has_failed: false,
             };
             match open(&order.path) {
                 Ok((file, octets)) => {
@@ -90,11 +93,16 @@ impl Station<'_> {
                     self.start(block);
                 }
                 Err(why) => {
-                    state.outcome.failure = Some(why.to_string());
+                    state.outcome.failure = Some(why.into());
                     self.orders.push(state);
                 }
             }
         }
+    }
+
+    /// Whether a block is a file that is sent here.
+    pub(super) fn is_order(&self, block: u64) -> bool {
+        self.blocks.get(&block).is_some_and(|it| it.order.is_some())
     }
 
     fn order_of(&mut self, block: u64) -> Option<&mut OrderState> {
@@ -116,29 +124,22 @@ impl Station<'_> {
             order.outcome.hop = Some(now.since(order.began));
             // The report may take as long as the block may live.
             let deadline = self.blocks.get(&block).map(|it| it.deadline);
+            // A report of a hop at which its life ends leaves after that.
+            let deadline = deadline.map(|at| at + self.linger());
             if let Some(order) = self.order_of(block) {
                 order.fails_at = deadline;
             }
         }
     }
 
-    /// A session failed; false when its block is no file that is sent here, or when it leaves again.
-    pub(super) fn order_failed(
-        &mut self,
-        block: u64,
-        refused: Option<RefuseReason>,
-        why: &str,
-    ) -> bool {
+    /// The session of a file that is sent here failed.
+    pub(super) fn order_failed(&mut self, block: u64, refused: RefuseReason, why: Why) {
         let now = self.clock.now().monotonic;
         let linger = self.linger();
         let Some(order) = self.order_of(block) else {
-            return false;
+            return;
         };
-        // The next hop has begun anew: the file leaves again.
-        let Some(refused) = refused else {
-            return false;
-        };
-        order.outcome.failure = Some(why.to_owned());
+        order.outcome.failure = Some(why);
         let is_told = matches!(refused, RefuseReason::Unknown) && order.wants_report;
         order.fails_at = Some(match is_told {
             true => now + linger,
@@ -146,7 +147,6 @@ impl Station<'_> {
         });
         self.detach_outward(block);
         self.remove(block);
-        true
     }
 
     /// The life of a file ended before the next hop had it, or no hop takes it; false when the block is no file that is sent here.
@@ -155,7 +155,7 @@ impl Station<'_> {
         let Some(order) = self.order_of(block) else {
             return false;
         };
-        order.outcome.failure = Some("its life ended before the next hop had it".to_owned());
+        order.outcome.failure = Some(Why::TooLate);
         order.fails_at = Some(now);
         self.stop(block, RefuseReason::Unknown);
         true
@@ -171,7 +171,11 @@ impl Station<'_> {
                 by == Some(order.destination) && covers(&report.claims, order.outcome.octets)
             }
             Status::Partial => by == Some(order.destination),
-            Status::Expired | Status::NoRoute | Status::NoSpace => true,
+            Status::Expired
+            | Status::NoRoute
+            | Status::NoSpace
+            | Status::TooLarge
+            | Status::GivenUp => true,
         };
         if order.as_deref().is_some_and(|it| !is_credible(it)) {
             let (by, transfer) = (by.unwrap_or(0), report.transfer);
@@ -183,16 +187,52 @@ impl Station<'_> {
         let now = now.monotonic;
         if let Some(order) = order {
             order.outcome.end = Some((report.clone(), now.since(order.began)));
-            order.outcome.failure = match report.status {
-                Status::Complete => None,
-                Status::Partial => Some("green octets were lost on the way".to_owned()),
-                Status::Expired => Some("its life ended on the way".to_owned()),
-                Status::NoRoute => {
-                    Some("no hop leads there, or it made as many hops as it might".to_owned())
-                }
-                Status::NoSpace => Some("a hop had no room for it until its life ended".to_owned()),
-            };
+            let by = by.unwrap_or(0);
+            let status = report.status;
+            let is_there = status == Status::Complete;
+            order.outcome.failure = (!is_there).then_some(Why::Reported { by, status });
         }
+    }
+
+    /// The sender ends: all files that are not over have failed.
+    pub(super) fn end_orders(&mut self) {
+        for order in self.orders.iter_mut().filter(|it| !it.is_over) {
+            order.is_over = true;
+            order.has_failed = true;
+            let outcome = &mut order.outcome;
+            let why = match outcome.hop {
+                Some(_) => Why::NotAwaited,
+                None => Why::Ended,
+            };
+            let failure = outcome.failure.take().or(Some(why));
+            let end = outcome.end.take();
+            let outcome = Outcome {
+                failure,
+                end,
+                ..*outcome
+            };
+            self.watch.hear(Told::Ended(outcome));
+        }
+    }
+
+    /// Tell how far the files are.
+    pub(super) fn tell_progress(&mut self) {
+        if self.orders.is_empty() {
+            return;
+        }
+        let is_with_hop = |it: &&OrderState| it.outcome.hop.is_some();
+        let there = self.orders.iter().filter(is_with_hop);
+        let there: u64 = there.map(|it| it.outcome.octets).sum();
+        let leaving = self.blocks.values().filter_map(|block| {
+            let outward = block.outward.filter(|_| block.order.is_some())?;
+            let neighbour = self.neighbours.get(&outward.peer)?;
+            neighbour.engine.progress(outward.transfer)
+        });
+        let (sent, claimed) = leaving.fold((there, there), |sum, it| {
+            let sent = sum.0.saturating_add(it.sent);
+            (sent, sum.1.saturating_add(it.claimed))
+        });
+        self.watch.hear(Told::Progress(sent, claimed));
     }
 
     /// Tell of files that are over; the end, once all are.
@@ -211,11 +251,12 @@ impl Station<'_> {
             }
             order.is_over = true;
             if !is_done && outcome.failure.is_none() {
-                outcome.failure = Some("no report came before its life ended".to_owned());
+                outcome.failure = Some(Why::NoReport);
             }
+            order.has_failed = outcome.failure.is_some();
             ended.push(Outcome {
                 end: outcome.end.take(),
-                failure: outcome.failure.clone(),
+                failure: outcome.failure.take(),
                 ..*outcome
             });
         }
@@ -223,7 +264,7 @@ impl Station<'_> {
             self.watch.hear(Told::Ended(outcome));
         }
         let is_all = !self.orders.is_empty() && self.orders.iter().all(|it| it.is_over);
-        let has_failed = self.orders.iter().any(|it| it.outcome.failure.is_some());
+        let has_failed = self.orders.iter().any(|it| it.has_failed);
         is_all.then_some(match has_failed {
             true => End::Failed,
             false => End::Done,

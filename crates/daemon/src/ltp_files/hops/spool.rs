@@ -8,7 +8,8 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use dhow_link::ltp::{EndToEnd, Service};
+use bytes::Bytes;
+use dhow_link::ltp::{EndToEnd, MAX_END_REPORT_OCTETS, Service};
 use serde::{Deserialize, Serialize};
 
 /// Names of files begin with this.
@@ -46,8 +47,24 @@ pub(super) struct Trailer {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) path: PathBuf,
-    pub(super) file: File,
     pub(super) trailer: Trailer,
+}
+
+impl Found {
+    /// The octets of a block that is a report of this engine; `None` of others.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(super) fn own_report(&self, engine: u64) -> io::Result<Option<Bytes>> {
+        let trailer = &self.trailer;
+        let is_own = trailer.is_report && trailer.source.0 == engine;
+        if !is_own || trailer.length > MAX_END_REPORT_OCTETS {
+            return Ok(None);
+        }
+        let mut octets = vec![0; usize::try_from(trailer.length).unwrap_or(0)];
+        File::open(&self.path)?.read_exact_at(&mut octets, 0)?;
+        Ok(Some(octets.into()))
+    }
 }
 
 impl Trailer {
@@ -161,11 +178,7 @@ pub(super) fn find(directory: &Path, most: usize) -> io::Result<Vec<Found>> {
         if let Some(trailer) = Trailer::read(&file)?
             && found.len() < most
         {
-            found.push(Found {
-                path,
-                file,
-                trailer,
-            });
+            found.push(Found { path, trailer });
         }
     }
     Ok(found)
@@ -212,6 +225,21 @@ mod tests {
         };
         assert_eq!((&found.path, found.trailer), (&path, trailer));
         assert_eq!(found.trailer.end_to_end(60), of);
+        assert_eq!(found.own_report(1).unwrap(), None, "a block of a file");
+        let report = EndToEnd {
+            is_report: true,
+            ..of
+        };
+        let trailer = Trailer::new(&report, 3, 3, 7_000);
+        std::fs::write(&path, [b"abc".to_vec(), trailer.octets().unwrap()].concat()).unwrap();
+        let [found] = &find(directory.path(), 9).unwrap()[..] else {
+            panic!("one block is whole");
+        };
+        assert_eq!(
+            found.own_report(1).unwrap(),
+            Some(Bytes::from_static(b"abc"))
+        );
+        assert_eq!(found.own_report(2).unwrap(), None, "a report of another");
         assert_eq!(find(directory.path(), 0).unwrap().len(), 0);
     }
 }

@@ -14,14 +14,15 @@ use dhow_link::{DatagramLink as _, LinkCommand};
 
 use super::super::finishing::{Done, Finisher};
 use super::super::leaving::LeavingFiles;
+use super::super::neighbour::{Attempt, Neighbour};
 use super::super::peer::{Incoming, PeerId};
 use super::super::refusals::Refusals;
 use super::super::socket::{NO_WAY_WAIT, Socket, path_to};
 use super::super::unheard::Unheard;
 use super::super::{LAST_WORDS, LOOK};
 use super::block::{Block, Outward};
-use super::neighbour::{Attempt, Neighbour};
 use super::orders::OrderState;
+use super::ways::Ways;
 use super::{About, End, Hop, Passing, Settings, Told, Watch, What, Work, spool};
 use crate::clock::Clock;
 use crate::config::file::ClockSetting;
@@ -34,24 +35,11 @@ const CALLS_PER_TURN: usize = 8;
 /// The time between two notes about strangers.
 const NOTE_EVERY: Duration = Duration::from_secs(10);
 
-/// Sources to which the way back is known, at most.
-pub(super) const MAX_WAYS_BACK: usize = 4_096;
-
 /// Numbers of blocks: those of files that leave (`LeavingFiles`).
 const NUMBERS: u64 = 1 << 23;
 
 /// Times of waiting for an answer that a station stays when its work is done.
 pub(super) const LINGER: u32 = 3;
-
-/// The neighbour that a block of a source came from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct WayBack {
-    pub(super) hop: Hop,
-    /// The number of the transfer.
-    pub(super) transfer: u64,
-    /// Hops that it might still make.
-    pub(super) hops: u8,
-}
 
 /// An engine with neighbours.
 pub(super) struct Station<'a> {
@@ -59,7 +47,8 @@ pub(super) struct Station<'a> {
     pub(super) config: Config,
     pub(super) socket: Socket,
     pub(super) clock: Clock,
-    pub(super) finisher: Finisher,
+    /// Its files are called by the numbers of their blocks.
+    pub(super) finisher: Finisher<u64>,
     pub(super) leaving: LeavingFiles,
     pub(super) neighbours: BTreeMap<PeerId, Neighbour>,
     pub(super) blocks: BTreeMap<u64, Block>,
@@ -70,7 +59,7 @@ pub(super) struct Station<'a> {
     /// Octets of blocks on the disk.
     pub(super) used: u64,
     /// The ways back to sources, as blocks came from them: reports go back there.
-    pub(super) back: BTreeMap<u64, WayBack>,
+    pub(super) ways: Ways,
     /// Transfers that are here, by source and number, with their octets, until their lives end.
     pub(super) seen: BTreeMap<(u64, u64), (Instant, u64)>,
     /// Blocks with octets that are not written.
@@ -104,12 +93,15 @@ pub fn run(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
         Work::Relay(_) => Some(spool::lock(&settings.directory)?),
         Work::Receive { .. } | Work::Send(_) => None,
     };
+    let ways = match settings.work {
+        Work::Relay(_) => Ways::open(&settings.directory)?,
+        Work::Receive { .. } | Work::Send(_) => Ways::default(),
+    };
     let finisher = Finisher::start(&settings.directory)?;
     let clock = Clock::start(ClockSetting::System);
     let mut config = settings.way.config();
     config.engine = settings.engine;
     config.end_to_end = true;
-    config.transfer_mru = config.transfer_mru.min(settings.largest);
     config.sessions = settings.blocks;
     config.authentication = settings.key.as_ref().map(SegmentKey::authentication);
     config.termination_timeout = LAST_WORDS;
@@ -128,7 +120,7 @@ pub fn run(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
         next_block: 0,
         next_transfer: 0,
         used: 0,
-        back: BTreeMap::new(),
+        ways,
         seen: BTreeMap::new(),
         gathered: Vec::new(),
         orders: Vec::new(),
@@ -188,7 +180,8 @@ impl Station<'_> {
         };
         let (key, pace) = (self.settings.key.as_deref(), self.settings.way.pace());
         let way = (&self.socket, &self.clock);
-        let attempt = neighbour.send(way, &mut self.leaving, key, pace);
+        let mut failed = Vec::new();
+        let attempt = neighbour.send(way, &mut self.leaving, key, pace, &mut failed);
         if let Some(errno) = self.socket.take_refused() {
             let to = neighbour.to;
             if let Some(what) = self.refusals.tell(now.monotonic, to, errno) {
@@ -208,7 +201,9 @@ impl Station<'_> {
             Attempt::More => *wait = (*wait).min(neighbour.next.since(now.monotonic)),
             Attempt::NoRoom => for_room = true,
             Attempt::NoWay => *wait = (*wait).min(NO_WAY_WAIT),
-            Attempt::Unreadable(failed) => self.unreadable(failed.number, &failed.why),
+        }
+        for failed in failed {
+            self.unreadable(failed.number, failed.why);
         }
         self.take_events(id, now);
         for_room
@@ -219,6 +214,7 @@ impl Station<'_> {
         if now.monotonic.since(self.looked) >= LOOK {
             self.looked = now.monotonic;
             self.age(now);
+            self.tell_progress();
             for what in self.unheard.tell(now.monotonic) {
                 self.watch.hear(Told::Note(what));
             }
@@ -253,6 +249,7 @@ impl Station<'_> {
 
     fn end(&mut self, end: End, now: Now, within: Duration) {
         self.ending = Some((end, now.monotonic + within));
+        self.end_orders();
         let numbers: Vec<_> = self.blocks.keys().copied().collect();
         for number in numbers {
             let block = self.blocks.get(&number);
@@ -466,8 +463,8 @@ impl Station<'_> {
         }
         self.finisher.hear();
         while let Some(done) = self.finisher.poll()? {
-            if let Done::Finished(of, named) = done {
-                self.named(of, named);
+            if let Done::Finished(number, named) = done {
+                self.named(number, named);
             }
         }
         Ok(())

@@ -58,7 +58,8 @@ impl Station<'_> {
             let key = self.settings.key.as_deref();
             // The cancellations are all that is left to say.
             neighbour.next = now.monotonic;
-            neighbour.send(way, &mut self.leaving, key, pace);
+            // Nothing of files that cannot be read is left to say, either.
+            neighbour.send(way, &mut self.leaving, key, pace, &mut Vec::new());
         }
         true
     }

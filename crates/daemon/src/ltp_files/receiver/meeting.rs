@@ -38,10 +38,10 @@ impl Reception<'_> {
             };
         };
         // With a key, nobody else says where an engine is.
-        if to == peer.to || datagrams.iter().any(is_authentic) {
-            (peer.to, peer.heard) = (to, now.monotonic);
+        if to == peer.neighbour.to || datagrams.iter().any(is_authentic) {
+            (peer.neighbour.to, peer.neighbour.heard) = (to, now.monotonic);
         }
-        peer.engine.handle_datagrams(now, datagrams);
+        peer.neighbour.engine.handle_datagrams(now, datagrams);
         self.take_events(id, now.monotonic);
     }
 
@@ -56,18 +56,18 @@ impl Reception<'_> {
         let seed = self.settings.seed ^ now.monotonic.as_nanos() ^ id.engine.rotate_left(32);
         let engine = Engine::new(config, seed, now);
         let mut peer = Peer::new(engine, to, now.monotonic);
-        peer.engine.handle_datagrams(now, datagrams);
-        let receives = peer.engine.receives();
+        peer.neighbour.engine.handle_datagrams(now, datagrams);
+        let receives = peer.neighbour.engine.receives();
         if receives && self.make_room_for_engine(id, now.monotonic) {
             self.peers.insert(id, peer);
             return self.take_events(id, now.monotonic);
         }
-        while let Some(event) = peer.engine.poll_event() {
+        while let Some(event) = peer.neighbour.engine.poll_event() {
             match event {
                 DatagramEvent::Piece { transfer, .. } => {
                     let reason = RefuseReason::NoResources;
                     let refuse = LinkCommand::Refuse { transfer, reason };
-                    peer.engine.handle_command(now, refuse);
+                    peer.neighbour.engine.handle_command(now, refuse);
                 }
                 DatagramEvent::Fault { rule, .. } => {
                     let PeerId { host, engine } = id;
@@ -95,9 +95,9 @@ impl Reception<'_> {
                 host: id.host,
                 octets: under_way(
                     peer.files.values().map(|it| it.octets),
-                    peer.engine.receives(),
+                    peer.neighbour.engine.receives(),
                 ),
-                heard: peer.heard,
+                heard: peer.neighbour.heard,
             })
             .collect();
         let Some(last) = making_room(&places, id.host) else {

@@ -148,10 +148,12 @@ proptest! {
     #[test]
     fn reports_are_read_as_they_were_written(
         transfer in any::<u64>(),
-        code in 0_usize..5,
+        code in 0_usize..7,
         lengths in proptest::collection::vec((1_u64..1_000, 1_u64..1_000), 0..20),
     ) {
-        let status = [Status::Complete, Status::Partial, Status::Expired, Status::NoRoute, Status::NoSpace][code];
+        let status = [
+            Status::Complete, Status::Partial, Status::Expired, Status::NoRoute, Status::NoSpace, Status::TooLarge, Status::GivenUp,
+        ][code];
         let claims = lengths.iter().scan(0, |behind, (gap, length)| {
             let offset = *behind + gap;
             *behind = offset + length;
@@ -175,7 +177,7 @@ fn reports_of_another_form_are_none() {
     for octets in [
         &[][..],
         &[1],
-        &[1, 5, 0],
+        &[1, 7, 0],
         &[1, 0],
         &[1, 0, 0, 0],
         &[1, 1, 1, 0, 0],

@@ -1,14 +1,15 @@
 //! A neighbour: an engine of LTP for blocks both ways.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
-use dhow_bundle::Instant;
+use dhow_bundle::{Instant, Now};
 use dhow_link::DatagramLink as _;
 use dhow_link::ltp::Engine;
 
-use super::super::leaving::{Failed, LeavingFiles};
-use super::super::socket::{Sent, Socket};
+use super::leaving::{Failed, LeavingFiles};
+use super::socket::{Sent, Socket};
 use crate::clock::Clock;
 use crate::datagrams::outgoing::{Outgoing, POLLED};
 use crate::datagrams::seal::SegmentKey;
@@ -26,9 +27,12 @@ pub(super) struct Neighbour {
     pub(super) outgoing: Outgoing,
     /// When the next batch may leave.
     pub(super) next: Instant,
+    /// Datagrams of files that could not be read: they count as left once the others of their batch have.
+    unread: u64,
 }
 
 /// The end of an attempt to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attempt {
     /// Nothing more is there.
     Idle,
@@ -38,8 +42,6 @@ pub(super) enum Attempt {
     NoRoom,
     /// No way leads there now.
     NoWay,
-    /// The file of a block could not be read, or has changed.
-    Unreadable(Failed),
 }
 
 impl Neighbour {
@@ -52,6 +54,7 @@ impl Neighbour {
             blocks: 0,
             outgoing: Outgoing::default(),
             next: now,
+            unread: 0,
         }
     }
 
@@ -61,13 +64,14 @@ impl Neighbour {
         self.blocks == 0 && self.engine.incoming_sessions() == 0 && is_silent
     }
 
-    /// Send a batch, when its time has come.
+    /// Send a batch, when its time has come. Files that could not be read, or have changed, are told in `failed`; the datagrams of others leave.
     pub(super) fn send(
         &mut self,
         (socket, clock): (&Socket, &Clock),
         leaving: &mut LeavingFiles,
         key: Option<&SegmentKey>,
-        pace: std::time::Duration,
+        pace: Duration,
+        failed: &mut Vec<Failed>,
     ) -> Attempt {
         let now = clock.now();
         if self.outgoing.is_empty() {
@@ -75,34 +79,39 @@ impl Neighbour {
                 return Attempt::More;
             }
             let engine = &mut self.engine;
-            let (mut given, mut failed) = (0, None);
+            let mut unread = 0;
             let is_whole = self
                 .outgoing
                 .fill(socket.calls().cutting(), |batch, octets| {
                     engine.poll_datagrams(now, POLLED, batch);
-                    given = batch.len();
-                    if let Err(error) = leaving.read(batch, octets) {
-                        failed = Some(error);
-                        return false;
-                    }
+                    let given = batch.len();
+                    failed.append(&mut leaving.read(batch, octets));
+                    unread = given.saturating_sub(batch.len());
                     if let Some(key) = key {
                         key.seal(batch, octets);
                     }
                     true
                 });
-            if !is_whole {
-                // The datagrams of the batch are lost, and those of other blocks are sent again.
-                self.outgoing.clear();
-                let left = u64::try_from(given).unwrap_or(u64::MAX);
-                self.engine.handle_left(now, left);
-                return failed.map_or(Attempt::More, Attempt::Unreadable);
-            }
+            assert!(
+                is_whole,
+                "all octets of the datagrams that stay in a batch were read"
+            );
+            self.unread = u64::try_from(unread).unwrap_or(u64::MAX);
             if self.outgoing.is_empty() {
-                return Attempt::Idle;
+                return match self.take_unread() {
+                    0 => Attempt::Idle,
+                    unread => {
+                        self.engine.handle_left(now, unread);
+                        Attempt::More
+                    }
+                };
             }
             self.next = now.monotonic + pace;
         }
-        let (sent, left) = socket.send(self.to, &mut self.outgoing);
+        let (sent, mut left) = socket.send(self.to, &mut self.outgoing);
+        if self.outgoing.is_empty() {
+            left = left.saturating_add(self.take_unread());
+        }
         self.engine.handle_left(clock.now(), left);
         match sent {
             Sent::Whole => Attempt::More,
@@ -111,8 +120,12 @@ impl Neighbour {
         }
     }
 
+    const fn take_unread(&mut self) -> u64 {
+        std::mem::replace(&mut self.unread, 0)
+    }
+
     /// Take datagrams from an address.
-    pub(super) fn take(&mut self, now: dhow_bundle::Now, from: SocketAddr, datagrams: &[Bytes]) {
+    pub(super) fn take(&mut self, now: Now, from: SocketAddr, datagrams: &[Bytes]) {
         self.heard = now.monotonic;
         if !self.is_fixed {
             self.to = from;
