@@ -6,13 +6,13 @@ use bytes::Bytes;
 use dhow_bundle::{BundleBuilder, CreationTimestamp, DtnTime};
 use dhow_link::stream::RefuseReason;
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Aggregation, Config, DialTime, LinkId, LtpPolicy, Protocol, RedPart};
+use dhow_node::config::{Aggregation, Config, LinkId, LtpPolicy, Protocol, RedPart};
 use dhow_node::driver::{Carrier, Event};
 use dhow_node::view::LinkState;
 use dhow_node::why::Cause;
 
 /// Nodes 1 and 2, each with a link over LTP to the other.
-fn pair(seed: u64, policy: LtpPolicy, edit: impl Fn(u32, &mut Config)) -> World {
+pub fn pair(seed: u64, policy: LtpPolicy, edit: impl Fn(u32, &mut Config)) -> World {
     let mut world = World::circle(2, seed, |number, config| {
         let link = &mut config.links[0];
         link.protocol = Protocol::Ltp(policy);
@@ -24,13 +24,13 @@ fn pair(seed: u64, policy: LtpPolicy, edit: impl Fn(u32, &mut Config)) -> World 
     world
 }
 
-fn payload(number: u32, octets: usize) -> Vec<u8> {
+pub fn payload(number: u32, octets: usize) -> Vec<u8> {
     let number = usize::try_from(number).unwrap();
     let octet = |place: usize| u8::try_from((place * 7 + number * 13) % 251).unwrap();
     (0..octets).map(octet).collect()
 }
 
-fn adu(destination: &str) -> BundleAdu {
+pub fn adu(destination: &str) -> BundleAdu {
     BundleAdu {
         dst_eid: destination.into(),
         lifetime_ms: Some(3_600_000),
@@ -38,12 +38,12 @@ fn adu(destination: &str) -> BundleAdu {
     }
 }
 
-fn stored(world: &World, at: usize) -> u64 {
+pub fn stored(world: &World, at: usize) -> u64 {
     world.machines[at].node.as_ref().unwrap().stored().0
 }
 
 /// Gives node 1 bundles of these sizes for node 2, and waits until they are durable there.
-fn offer(world: &mut World, sizes: &[usize]) {
+pub fn offer(world: &mut World, sizes: &[usize]) {
     let mut sender = Client::new("ipn:1.5", false);
     for (number, size) in (0..).zip(sizes) {
         sender.send(adu("ipn:2.42"), &payload(number, *size));
@@ -176,62 +176,8 @@ fn transfers_outlast_the_loss_of_the_carrier_and_bundles_wait_for_it() {
     );
 }
 
-/// Contacts in both directions, from node 1 in the first seconds, and a minute of light between the two.
-fn planned(number: u32, config: &mut Config) {
-    config.links[0].dial = DialTime::Contacts;
-    for (way, time) in [
-        ((1, 2), (10, 20)),
-        ((2, 1), (200, 210)),
-        ((1, 2), (400, 410)),
-    ] {
-        let mut contact = crate::world::contact(way, time);
-        contact.light_time_ms = 60_000;
-        config.contacts.insert(contact).unwrap();
-    }
-    assert!(number < 3);
-}
-
-#[test]
-fn nothing_goes_again_while_the_plan_says_that_the_peer_cannot_answer() {
-    let mut world = pair(9, LtpPolicy::default(), planned);
-    world.air.lost = 1_000;
-    offer(&mut world, &[10]);
-    world.stay(30);
-    assert_eq!((stored(&world, 0), world.air.sent), (1, 1));
-    // The peer may answer from 200 to 210, and that takes a minute. Contacts of this node begin again at 400.
-    world.stay(350);
-    assert_eq!(world.air.sent, 1);
-    world.air.lost = 0;
-    world.stay(40);
-    assert_eq!(
-        (stored(&world, 1), world.air.sent),
-        (1, 2),
-        "the checkpoint again"
-    );
-}
-
-/// RFC 5326 6.5, 6.6: a cue that nothing can leave stops what leaves, and a segment that comes is taken at any time.
-#[test]
-fn a_peer_is_heard_before_the_first_contact_of_this_node_which_answers_in_it() {
-    let mut world = pair(10, LtpPolicy::default(), planned);
-    let receiver = world.connect(1, Client::new("ipn:2.42", true));
-    offer(&mut world, &[10]);
-    world.stay(5);
-    assert_eq!(world.air.sent, 0, "no contact is on");
-    let node = world.machines[1].node.as_ref().unwrap();
-    assert_eq!(node.links()[0].state, LinkState::Absent);
-    assert!(!node.routes().iter().any(|it| it.usable));
-    world.stay(25);
-    assert_eq!(world.client(1, receiver).received.len(), 1);
-    // The report waits for the contact of node 2, which begins at 200.
-    world.stay(160);
-    assert_eq!((stored(&world, 0), world.air.sent), (1, 1));
-    world.stay(20);
-    assert_eq!(stored(&world, 0), 0);
-}
-
 /// Bundles of node 1 for node 2, as octets.
-fn bundle(sequence: u64, octets: &[u8]) -> Vec<u8> {
+pub fn bundle(sequence: u64, octets: &[u8]) -> Vec<u8> {
     let [source, destination] = ["ipn:1.5", "ipn:2.42"].map(|id| id.parse().unwrap());
     let creation = CreationTimestamp {
         time: DtnTime::from_millis(crate::world::EPOCH.as_millis()),
@@ -253,7 +199,7 @@ fn sdnv(number: usize, out: &mut Vec<u8>) {
 }
 
 /// The segments of a red block of engine 1, of so many octets each (RFC 5326 3.2.1).
-fn block(session: u8, octets: &[u8], size: usize) -> Vec<Bytes> {
+pub fn block(session: u8, octets: &[u8], size: usize) -> Vec<Bytes> {
     let count = octets.len().div_ceil(size);
     let segment = |(number, part): (usize, &[u8])| {
         let is_last = number + 1 == count;
@@ -550,7 +496,7 @@ fn a_bundle_that_is_refused_for_good_costs_the_others_of_its_block_nothing() {
 }
 
 /// The first segment, 60,000 octets, of a block of one bundle of 64 MB.
-fn begins() -> Bytes {
+pub fn begins() -> Bytes {
     let whole = bundle(1, &payload(1, 64_000_000));
     block(9, &whole[..120_000], 60_000).swap_remove(0)
 }
