@@ -56,6 +56,12 @@ impl Air {
         self.under_way.push(Datagram { from, to, octets });
     }
 
+    /// All that is under way is lost.
+    #[allow(dead_code, reason = "each test uses a part")]
+    pub fn lose_all(&mut self) {
+        self.under_way.clear();
+    }
+
     /// A node's conversation is over, or all of them.
     pub fn forget(&mut self, at: usize, stream: Option<StreamId>) {
         self.conversations
