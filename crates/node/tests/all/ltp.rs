@@ -119,6 +119,30 @@ fn a_bundle_stays_until_the_peer_has_it_on_its_disk() {
     world.until("nothing is left", |world| stored(world, 0) == 0);
 }
 
+/// A sender has as many blocks under way as may be, of each of which the peer has the beginning, and dies.
+#[test]
+fn blocks_of_a_sender_that_died_give_way_to_those_that_it_begins_anew() {
+    let policy = LtpPolicy {
+        blocks: 8,
+        ..LtpPolicy::default()
+    };
+    let mut world = pair(19, policy, |_, _| ());
+    // The last segments of blocks are short.
+    world.air.least = 1_000;
+    offer(&mut world, &[2_000; 20]);
+    world.stay(2);
+    assert_eq!(stored(&world, 1), 8);
+    world.crash(0);
+    world.air.least = 0;
+    // The numbers of its sessions are others.
+    world.machines[0].config.seed = 99;
+    world.start(0);
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    world.stay(60);
+    assert_eq!(world.client(1, receiver).received.len(), 20);
+    assert_eq!((stored(&world, 0), stored(&world, 1)), (0, 0));
+}
+
 #[test]
 fn a_session_stands_before_anything_is_heard_of_the_peer() {
     let mut world = pair(9, LtpPolicy::default(), |_, _| ());

@@ -15,6 +15,8 @@ pub struct Air {
     under_way: Vec<Datagram>,
     /// Lost datagrams of a thousand.
     pub lost: u64,
+    /// Datagrams of fewer octets are lost.
+    pub least: usize,
     /// Datagrams of a thousand that come twice.
     pub doubled: u64,
     /// Whether datagrams come in any order.
@@ -142,7 +144,8 @@ impl World {
                 if self.random(1_000) < self.air.doubled {
                     self.air.under_way.push(datagram.clone());
                 }
-                if self.random(1_000) >= self.air.lost {
+                let is_lost = datagram.octets.len() < self.air.least;
+                if self.random(1_000) >= self.air.lost && !is_lost {
                     self.air.under_way.push(datagram);
                 }
             }
