@@ -223,11 +223,13 @@ fn sdnv(number: usize, out: &mut Vec<u8>) {
 }
 
 /// The segments of a red block of engine 1, of so many octets each (RFC 5326 3.2.1).
-pub fn block(session: u8, octets: &[u8], size: usize) -> Vec<Bytes> {
+pub fn block(session: usize, octets: &[u8], size: usize) -> Vec<Bytes> {
     let count = octets.len().div_ceil(size);
     let segment = |(number, part): (usize, &[u8])| {
         let is_last = number + 1 == count;
-        let mut out = vec![if is_last { 3 } else { 0 }, 1, session, 0, 1];
+        let mut out = vec![if is_last { 3 } else { 0 }, 1];
+        sdnv(session, &mut out);
+        out.extend([0, 1]);
         sdnv(number * size, &mut out);
         sdnv(part.len(), &mut out);
         if is_last {
@@ -358,7 +360,7 @@ fn octets_behind_the_gaps_of_many_blocks_find_room() {
     let sent = |number: u8| payload(number.into(), 60_000);
     let blocks = (0..100).map(|number| {
         let whole = bundle(number.into(), &sent(number));
-        block(number + 1, &whole, 1_300)
+        block(usize::from(number) + 1, &whole, 1_300)
     });
     let mut second = Vec::new();
     for mut segments in blocks {
@@ -567,6 +569,28 @@ fn a_block_that_cannot_be_read_to_its_end_is_cancelled() {
 pub fn begins() -> Bytes {
     let whole = bundle(1, &payload(1, 64_000_000));
     block(9, &whole[..120_000], 60_000).swap_remove(0)
+}
+
+/// Many blocks are begun of which little comes: together they keep little of the quota from others.
+#[test]
+fn octets_that_are_announced_take_little_room() {
+    let mut world = pair(22, LtpPolicy::default(), |_, _| ());
+    world.hostile = false;
+    world.settle();
+    let octets = payload(1, 2_000_000);
+    for number in 1..=400 {
+        let whole = bundle(u64::try_from(number).unwrap(), &octets);
+        let first = block(number, &whole[..2_000], 1_000).swap_remove(0);
+        world.air.inject(0, 1, first);
+    }
+    world.settle();
+    let node = world.machines[1].node.as_ref().unwrap();
+    let (bundles, octets) = node.stored();
+    assert_eq!((bundles, node.counters().refused), (400, 0));
+    assert!(
+        octets < world.machines[1].config.quota_octets / 5,
+        "{octets} octets"
+    );
 }
 
 #[test]
