@@ -227,7 +227,7 @@ pub trait DatagramLink {
     fn poll_event(&mut self) -> Option<DatagramEvent>;
     /// When `handle_timeout` wants to be called.
     fn poll_timeout(&self) -> Option<Instant>;
-    /// Octets of transfers of which nothing has been given out yet.
+    /// Octets of transfers of which nothing has been given out yet; over LTP those that are there.
     fn queued_octets(&self) -> u64;
     /// False while too much of what came waits for the node. Datagrams that are handed over all the same are
     /// dropped.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use dhow_bundle::Now;
 use dhow_bundle::mutant::{Mutant, planted};
+use dhow_bundle::v7::framing::Framing;
 use dhow_link::stream::TransferId;
 
 use crate::adjacencies::blocks::Length;
@@ -52,8 +53,13 @@ impl Node {
                         Length::Octets(reader.header().total_octets())
                     }
                     Ok(false) => Length::Unknown,
+                    Ok(true) => Length::Rest,
                     // The reception says what is wrong with it.
-                    Ok(true) | Err(_) => Length::Rest,
+                    Err(_) => match Framing::of(octets) {
+                        Framing::Octets(length) => Length::Octets(length),
+                        Framing::Incomplete => Length::Unknown,
+                        Framing::Unknown => Length::Unreadable,
+                    },
                 }
             });
             reader.release();

@@ -196,7 +196,7 @@ impl Node {
                     link,
                     carrier,
                 );
-                self.tell_link_state(now, link);
+                self.follow_link(now, link);
             }
             Event::NetworkChanged => self.adjacencies.let_settle(now),
             Event::Operator { ticket, command } => {

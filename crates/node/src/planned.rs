@@ -42,11 +42,17 @@ impl Node {
                 self.tell_link_state(now, id),
             ];
             for change in changes.into_iter().flatten() {
-                let ahead_ms = change.as_millis().saturating_sub(now.dtn.as_millis());
-                due = due.min(now.monotonic + Duration::from_millis(ahead_ms));
+                due = due.min(instant_of(now, change));
             }
         }
         self.adjacencies.look_at_contacts(due);
+    }
+
+    /// Tell the sessions of a link of the state of their path now, and look at contacts again when the plan changes that.
+    pub(crate) fn follow_link(&mut self, now: Now, id: LinkId) {
+        if let Some(change) = self.tell_link_state(now, id) {
+            (self.adjacencies).look_at_contacts_by(instant_of(now, change));
+        }
     }
 
     /// Whether a contact with a link's peer is on, and when that changes, as far as is planned; none of links that are dialled at any time.
@@ -64,4 +70,10 @@ impl Node {
         let next = own.iter().filter_map(|own| contacts.next(own, peer, at));
         Some((Carrier::Absent, next.map(|contact| contact.start).min()))
     }
+}
+
+/// The instant of a time that has not passed.
+fn instant_of(now: Now, at: DtnTime) -> Instant {
+    let ahead_ms = at.as_millis().saturating_sub(now.dtn.as_millis());
+    now.monotonic + Duration::from_millis(ahead_ms)
 }

@@ -295,15 +295,14 @@ impl Node {
                     trailer: BytesMut::new(),
                     gathered: BytesMut::new(),
                 };
-                let next = self.receive_payload(now, Box::new(incoming), octets, end)?;
-                if let Some(Reception::Payload(incoming)) = &next {
+                let mut next = self.receive_payload(now, Box::new(incoming), octets, end)?;
+                if let Some(Reception::Payload(incoming)) = &mut next {
                     self.forwarding.begin_cut_through(
                         &mut self.held,
                         &mut self.adjacencies,
                         &mut self.outbox,
                         now,
-                        key,
-                        &incoming.header,
+                        incoming,
                     );
                 }
                 Ok(next)

@@ -332,7 +332,7 @@ impl Node {
                 self.adjacencies
                     .supersede(&mut self.attention, &mut self.outbox, now, session);
                 if let Some(link) = link {
-                    self.tell_link_state(now, link);
+                    self.follow_link(now, link);
                 }
             }
             LinkEvent::Segment {

@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod block;
 pub mod forward;
+pub mod framing;
 pub mod header;
 #[doc(hidden)]
 #[cfg(any(test, feature = "testing"))]

@@ -121,12 +121,13 @@ impl SessionsOut {
         let (taken, kept): (Vec<_>, Vec<_>) = core::mem::take(&mut session.capsules)
             .into_iter()
             .partition(|capsule| capsule.transfer == transfer);
-        let octets = taken.iter().map(|capsule| capsule.length);
-        let octets = octets.fold(0, u64::saturating_add);
+        let sum =
+            |octets: fn(&Capsule) -> u64| taken.iter().map(octets).fold(0, u64::saturating_add);
+        let (octets, supplied) = (sum(|it| it.length), sum(|it| it.octets.octets()));
         session.capsules = kept;
         session.length = session.length.saturating_sub(octets);
         session.red = session.length;
-        self.queued_octets = self.queued_octets.saturating_sub(octets);
+        self.queued_octets = self.queued_octets.saturating_sub(supplied);
         self.by_transfer.remove(&transfer);
         true
     }

@@ -43,6 +43,7 @@ mod closed;
 mod config;
 mod cookies;
 mod departure;
+mod displacement;
 mod end_to_end;
 pub mod engine;
 mod fault;

@@ -6,7 +6,6 @@ use super::end_to_end::EndToEnd;
 use super::engine::Engine;
 use super::segment::Reason;
 use super::session_out::SessionOut;
-use super::state::Sender;
 use crate::stream::TransferId;
 
 /// A block that leaves for a next hop.
@@ -105,14 +104,6 @@ impl SessionOut {
         match offset {
             0 => &self.end_to_end,
             _ => &[],
-        }
-    }
-
-    /// Octets that wait, of a session of which nothing was given out.
-    pub(super) fn queued(&self) -> u64 {
-        match self.state {
-            Sender::Ready => self.length,
-            _ => 0,
         }
     }
 }

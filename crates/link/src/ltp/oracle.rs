@@ -143,7 +143,7 @@ impl Ordeal {
         }
         let config = &self.engine.local.config;
         let (sessions, beyond, known) = self.engine.incoming.held();
-        assert!(sessions <= config.sessions && known <= config.remembered);
+        assert!(sessions <= 2 * config.sessions && known <= config.remembered);
         assert!(beyond <= config.reassembly_octets);
         assert!(self.ledger.held().0 <= sessions);
         assert!(self.engine.outgoing.begun() <= config.sessions);

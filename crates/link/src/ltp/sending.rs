@@ -117,7 +117,7 @@ impl SessionsOut {
         out.end_datagram();
         if session.state == Sender::Ready {
             self.begun = self.begun.saturating_add(1);
-            self.queued_octets = self.queued_octets.saturating_sub(session.length);
+            self.queued_octets = self.queued_octets.saturating_sub(session.supplied());
         }
         session.given(&local.config, &next.plan, datagram);
         if next.queue != Queue::Repeating

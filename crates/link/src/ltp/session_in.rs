@@ -55,6 +55,13 @@ impl SessionIn {
         self.reception.is_complete && self.reporting.is_idle() && self.reporting.has_told(red)
     }
 
+    /// When the peer last said something, of a session that may give way to another one: of which octets are missing. One that is whole is
+    /// durable here or soon will be, and its report is never given up for another block.
+    pub(super) fn silent_since(&self) -> Option<Instant> {
+        let gives_way = self.state.is_receiving() && !self.reception.is_complete;
+        gives_way.then_some(self.heard)
+    }
+
     /// A data segment came. Octets that were not there before are told of in pieces, for which `room` octets may lie behind
     /// gaps.
     ///

@@ -8,6 +8,7 @@ use dhow_bundle::Instant;
 use dhow_bundle::mutant::{Mutant, planted};
 
 use super::closed::{Closed, Lateness, Over};
+use super::displacement::Silent;
 use super::end_to_end::EndToEnd;
 use super::fault::Fault;
 use super::local::{Local, reason_of, refusal_of};
@@ -23,12 +24,15 @@ use crate::stream::{RefuseReason, TransferId};
 /// Incoming sessions by the peer's numbers, from their first segment until nobody remembers them.
 #[derive(Debug)]
 pub(super) struct SessionsIn {
-    sessions: BTreeMap<u64, SessionIn>,
+    pub(super) sessions: BTreeMap<u64, SessionIn>,
     by_transfer: BTreeMap<TransferId, u64>,
     /// Octets behind gaps, of all sessions.
     beyond: u64,
     closed: Closed,
     pub(super) alarms: Alarms,
+    /// Sessions that are cancelled here, of which the sender has not acknowledged that.
+    pub(super) cancelled: usize,
+    pub(super) silent: Silent,
 }
 
 impl SessionsIn {
@@ -40,6 +44,8 @@ impl SessionsIn {
             beyond: 0,
             closed: Closed::new(remembered),
             alarms: Alarms::default(),
+            cancelled: 0,
+            silent: Silent::default(),
         }
     }
 
@@ -155,8 +161,7 @@ impl SessionsIn {
             local.faults.count(Fault::BlockEmpty);
             return false;
         }
-        if self.sessions.len() >= local.config.sessions {
-            local.faults.count(Fault::TooManySessions);
+        if !self.make_place(now, local) {
             return false;
         }
         let serial = local.numbers.serial();
@@ -173,7 +178,7 @@ impl SessionsIn {
     }
 
     /// RFC 5326 6.19: cancel a session here.
-    fn cancel(
+    pub(super) fn cancel(
         &mut self,
         now: Instant,
         local: &mut Local,
@@ -190,6 +195,7 @@ impl SessionsIn {
         // RFC 5326 4.2: a CR segment must be queued.
         session.state.step(ReceiverTrigger::Cancelled);
         session.cancellation = Some((reason, Awaited::new()));
+        self.cancelled = self.cancelled.saturating_add(1);
         local.operate(Operation::Cancel(Party::Receiver, number));
         self.abandon(local, number, refused);
         self.settle(now, local, number);
@@ -237,6 +243,8 @@ impl SessionsIn {
         self.abandon(local, number, refused);
         self.alarms.set(number, None);
         if let Some(session) = self.sessions.remove(&number) {
+            let cancelled = usize::from(session.cancellation.is_some());
+            self.cancelled = self.cancelled.saturating_sub(cancelled);
             let parts = &session.reception.parts;
             let over = Over {
                 length: parts.length,
@@ -251,7 +259,7 @@ impl SessionsIn {
         }
     }
 
-    fn over(&mut self, local: &mut Local, number: u64, refused: Option<RefuseReason>) {
+    pub(super) fn over(&mut self, local: &mut Local, number: u64, refused: Option<RefuseReason>) {
         if let Some(session) = self.sessions.get_mut(&number) {
             session.state.step(ReceiverTrigger::Over);
             self.remove(local, number, refused);
@@ -378,6 +386,7 @@ impl SessionsIn {
         self.by_transfer.clear();
         self.alarms.clear();
         self.beyond = 0;
+        self.cancelled = 0;
     }
 
     /// A report or cancellation has left: the wait for its answer begins (RFC 5326 6.3, 6.15).

@@ -57,7 +57,7 @@ impl SessionsOut {
         }
     }
 
-    /// Octets of transfers of which nothing has been given out.
+    /// Octets that are there of transfers of which nothing has been given out.
     pub(super) const fn queued_octets(&self) -> u64 {
         self.queued_octets
     }
@@ -95,10 +95,7 @@ impl SessionsOut {
             return;
         };
         if let Some(session) = self.sessions.get_mut(&number) {
-            let before = session.queued();
             session.end_onward(ends);
-            let less = before.saturating_sub(session.queued());
-            self.queued_octets = self.queued_octets.saturating_sub(less);
         }
         self.settle(now, local, number);
     }
@@ -134,7 +131,6 @@ impl SessionsOut {
             before.is_none(),
             "a node numbers each transfer of a link once"
         );
-        self.queued_octets = self.queued_octets.saturating_add(length);
     }
 
     /// RFC 5326 3.1: every session must have a number of its own.
@@ -152,6 +148,9 @@ impl SessionsOut {
             return;
         };
         if let Some(session) = self.sessions.get_mut(&number) {
+            if session.state == Sender::Ready {
+                self.queued_octets = self.queued_octets.saturating_add(octets.length());
+            }
             session.supply(octets);
             assert!(
                 session.supplied() <= session.length,
@@ -242,11 +241,11 @@ impl SessionsOut {
         let Some(session) = self.sessions.get_mut(&number) else {
             return;
         };
+        if session.sent == 0 && !session.capsules.is_empty() {
+            self.queued_octets = self.queued_octets.saturating_sub(session.supplied());
+        }
         session.clear();
         let capsules = core::mem::take(&mut session.capsules);
-        if session.sent == 0 && !capsules.is_empty() {
-            self.queued_octets = self.queued_octets.saturating_sub(session.length);
-        }
         let acknowledged = match capsules.len() {
             1 => session.acknowledged(),
             _ => 0,

@@ -34,6 +34,8 @@ struct Block {
     /// The ones that are durable here, or known.
     taken: usize,
     has_ended: bool,
+    /// The bundle that has the rest of the block since its own end is not there or not known: others may be in it.
+    swallows: Option<TransferId>,
     /// Whether the layer was told to send it again, while the rest of another of its bundles is awaited: until that is given up.
     is_refused: bool,
 }
@@ -58,8 +60,10 @@ pub(crate) enum Length {
     Unknown,
     /// So many octets.
     Octets(u64),
-    /// The bundle goes to the end of the block: blocks of unknown length follow its payload, or it cannot be read.
+    /// The bundle goes to the end of the block: blocks of unknown length follow its payload.
     Rest,
+    /// The bundle cannot be read, and nothing tells where it ends.
+    Unreadable,
 }
 
 /// Octets of a bundle.
@@ -80,6 +84,7 @@ impl Blocks {
             unsettled: 0,
             taken: 0,
             has_ended: false,
+            swallows: None,
             is_refused: false,
         };
         self.blocks.insert(block, begun);
@@ -102,6 +107,9 @@ impl Blocks {
                 let bundle = *bundle;
                 let part = cut(octets, missing);
                 let end = *missing == Some(0) || (is_end && octets.is_empty());
+                if end && missing.is_some_and(|missing| missing > 0) {
+                    it.swallows = Some(bundle);
+                }
                 if end {
                     it.state = State::between();
                 }
@@ -131,24 +139,29 @@ impl Blocks {
                         core::mem::take(before).freeze()
                     }
                 };
-                let mut missing = match measure(&whole) {
+                let (mut missing, mut swallows) = match measure(&whole) {
                     Length::Unknown if !is_end => {
                         *wanted = whole.len().saturating_mul(2);
                         *before = BytesMut::from(whole.as_ref());
                         return None;
                     }
-                    Length::Octets(length) => Some(length),
-                    Length::Unknown | Length::Rest => None,
+                    Length::Octets(length) => (Some(length), false),
+                    Length::Rest => (None, false),
+                    Length::Unknown | Length::Unreadable => (None, true),
                 };
                 if it.begun >= BUNDLES_BOUND {
                     // The reader finds octets behind the end of the bundle.
-                    missing = None;
+                    (missing, swallows) = (None, true);
                 }
                 let length = missing.unwrap_or(u64::MAX);
                 *octets = whole;
                 let part = cut(octets, &mut missing);
                 let end = missing == Some(0) || (is_end && octets.is_empty());
+                swallows |= end && missing.is_some_and(|missing| missing > 0);
                 let bundle = TransferId(self.next);
+                if swallows {
+                    it.swallows = Some(bundle);
+                }
                 self.next = self.next.saturating_add(1);
                 self.of.insert(bundle, block);
                 it.begun = it.begun.saturating_add(1);
@@ -202,7 +215,16 @@ impl Blocks {
 
     /// All octets of a block have come; what the layer is to do about it, where that is known already.
     pub(crate) fn end(&mut self, block: TransferId) -> Option<LinkCommand> {
-        self.blocks.get_mut(&block)?.has_ended = true;
+        let it = self.blocks.get_mut(&block)?;
+        it.has_ended = true;
+        if it.swallows.is_some() && !it.is_refused {
+            // Acknowledged, bundles that follow the end that it should have would be lost.
+            self.blocks.remove(&block);
+            return Some(LinkCommand::Refuse {
+                transfer: block,
+                reason: RefuseReason::NotAcceptable,
+            });
+        }
         self.settle(block)
     }
 
@@ -236,7 +258,7 @@ impl Blocks {
             _ => true,
         };
         let is_final = reason == RefuseReason::NotAcceptable;
-        if is_final && (goes_on || it.begun > 1) {
+        if is_final && it.swallows != Some(bundle) && (goes_on || it.begun > 1) {
             return self.settle(block);
         }
         // A part of a block cannot be refused: the peer sends all of it again.
@@ -329,6 +351,7 @@ mod tests {
     /// Bundles of this test begin with an octet that says how long they are, and with one more.
     fn measure(octets: &Bytes) -> Length {
         match octets[..] {
+            [0, ..] => Length::Unreadable,
             [length, _, ..] => Length::Octets(length.into()),
             _ => Length::Unknown,
         }
@@ -418,6 +441,29 @@ mod tests {
         assert_eq!(two(full, None), full);
     }
 
+    /// Others may be in the octets of one whose end is not known: none of them is acknowledged.
+    #[test]
+    fn a_block_is_refused_whole_at_a_bundle_that_cannot_be_read() {
+        for pieces in [&[&[2, 0, 0, 3, 0, 0][..]][..], &[&[2, 0, 0, 3], &[0, 0]]] {
+            let mut blocks = Blocks::default();
+            blocks.begin(BLOCK);
+            let mut refused = None;
+            for (number, piece) in pieces.iter().enumerate() {
+                let mut octets = Bytes::copy_from_slice(piece);
+                let is_end = number + 1 == pieces.len();
+                while let Some(it) = blocks.portion(BLOCK, &mut octets, is_end, measure) {
+                    if it.bundle == TransferId(1) {
+                        refused = blocks.refused(it.bundle, RefuseReason::NotAcceptable);
+                    }
+                }
+            }
+            assert!(matches!(refused, Some(LinkCommand::Refuse { .. })));
+            assert!(blocks.end(BLOCK).is_none());
+            assert!(blocks.taken(TransferId(0)).is_none());
+            assert_eq!(blocks.unsettled(), (0, 0));
+        }
+    }
+
     #[test]
     fn a_block_that_is_refused_gives_up_the_bundle_that_was_coming() {
         let mut blocks = Blocks::default();
@@ -444,7 +490,8 @@ mod tests {
     fn a_bundle_that_never_ends_is_given_up_with_its_block() {
         let mut blocks = Blocks::default();
         let (received, end) = receive(&mut blocks, &[&[2, 0, 9, 0, 0]]);
-        assert_eq!((received.len(), end.is_none()), (2, true));
+        let is_refused = matches!(end, Some(LinkCommand::Refuse { .. }));
+        assert_eq!((received.len(), is_refused), (2, true));
         let mut blocks = Blocks::default();
         blocks.begin(BLOCK);
         let mut octets = Bytes::from_static(&[2, 0, 9, 0, 0]);

@@ -314,6 +314,12 @@ impl Adjacencies {
         self.contacts_due = Some(at);
     }
 
+    /// Look at contacts of links again at this instant at the latest.
+    pub(crate) fn look_at_contacts_by(&mut self, at: Instant) {
+        let due = self.contacts_due.map_or(at, |due| due.min(at));
+        self.contacts_due = Some(due);
+    }
+
     /// The neighbour of a connection or conversation.
     #[inline]
     pub(crate) fn neighbour(&self, session: SessionId) -> Option<&Neighbour> {

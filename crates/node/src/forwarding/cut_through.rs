@@ -13,6 +13,7 @@ use crate::held::Held;
 use crate::held::bundles::Entry;
 use crate::local::Locality;
 use crate::outbox::Outbox;
+use crate::reception::Incoming;
 use crate::sending::Outgoing;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -170,9 +171,9 @@ impl Forwarding {
         adjacencies: &mut Adjacencies,
         out: &mut Outbox,
         now: Now,
-        key: BundleKey,
-        header: &Header,
+        incoming: &mut Incoming,
     ) {
+        let (key, header) = (incoming.key, &incoming.header);
         if header.total_octets() < CUT_THROUGH_OCTETS
             || header.has_open_end()
             || held.has_rivals(key)
@@ -220,6 +221,8 @@ impl Forwarding {
             ending: adjacencies.ending(session, header, &edit),
         };
         self.pass_before_sync(held, key, CutThrough::UnderWay(under_way));
+        // The store watches a bundle of which it has octets.
+        held.append_gathered(out, incoming);
         out.store(StoreCommand::Watch { key });
         adjacencies.flush(out, session);
     }

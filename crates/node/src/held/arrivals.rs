@@ -185,6 +185,11 @@ impl Arrivals {
         self.slots.iter().map(|(key, arrival)| (*key, arrival))
     }
 
+    /// How many there are.
+    pub(crate) fn begun(&self) -> u64 {
+        u64::try_from(self.slots.len()).unwrap_or(u64::MAX)
+    }
+
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.slots.len()

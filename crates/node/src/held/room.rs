@@ -24,12 +24,22 @@ const STEP_OCTETS: u64 = 256 << 10;
 /// Neither is more than one part of the quota in so many, which are as many as there may be neighbours: together they hold little of it.
 const BEGUN_SHARE: u64 = 1024;
 
-/// Octets that a bundle of `total` octets reserves of which `arrived` are here.
-fn reserved(quota: u64, total: u64, arrived: u64) -> u64 {
+/// Bundles that reserve so much when they begin to come, at a time. With more of them each reserves less, so that those of a neighbour which begins
+/// many blocks at a time take no more than twice the room of so many together.
+const BEGUN_MANY: u64 = 64;
+
+/// Octets that a bundle of `total` octets reserves of which `arrived` are here, while so many are coming.
+fn reserved(quota: u64, total: u64, arrived: u64, begun: u64) -> u64 {
     let part = (quota / BEGUN_SHARE).max(1);
-    let arrived = arrived.checked_next_multiple_of(STEP_OCTETS.min(part));
+    let share = |octets: u64| {
+        let octets = octets.min(part);
+        let less =
+            octets.saturating_mul(BEGUN_MANY * BEGUN_MANY) / begun.saturating_mul(begun).max(1);
+        octets.min(less).max(1)
+    };
+    let arrived = arrived.checked_next_multiple_of(share(STEP_OCTETS));
     let wanted = arrived.map_or(u64::MAX, |arrived| arrived.saturating_mul(2));
-    total.min(wanted.saturating_add(AT_ONCE_OCTETS.min(part)))
+    total.min(wanted.saturating_add(share(AT_ONCE_OCTETS)))
 }
 
 /// A peer is told that so much can be taken, octets, however little the disk has room for: a peer that is told less than a header takes would
@@ -150,11 +160,12 @@ impl Held {
     /// A bundle has begun to come in from a neighbour, and reserves no more than it must.
     pub(crate) fn begin_reservation(&mut self, config: &Config, key: BundleKey) {
         let quota = self.quota_octets(config);
+        let begun = self.arrivals.begun();
         let Some(entry) = self.bundles.entry(key) else {
             return;
         };
         if let Some(arrival) = self.arrivals.get_mut(key) {
-            arrival.unreserved = entry.octets() - reserved(quota, entry.octets(), 0);
+            arrival.unreserved = entry.octets() - reserved(quota, entry.octets(), 0, begun);
             self.unreserved_octets = self.unreserved_octets.saturating_add(arrival.unreserved);
         }
     }
@@ -166,11 +177,12 @@ impl Held {
         key: BundleKey,
         arrived: u64,
     ) -> Result<(), Refused> {
+        let quota = self.quota_octets(config);
         let (Some(entry), Some(arrival)) = (self.bundles.entry(key), self.arrivals.get(key)) else {
             return Ok(());
         };
         let unreserved =
-            entry.octets() - reserved(self.quota_octets(config), entry.octets(), arrived);
+            entry.octets() - reserved(quota, entry.octets(), arrived, self.arrivals.begun());
         let wanted = arrival.unreserved.saturating_sub(unreserved);
         if wanted == 0 || planted(Mutant::StepsNotReserved) {
             return Ok(());

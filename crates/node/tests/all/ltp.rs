@@ -6,13 +6,13 @@ use bytes::Bytes;
 use dhow_bundle::{BundleBuilder, CreationTimestamp, DtnTime};
 use dhow_link::stream::RefuseReason;
 use dhow_node::api::wire::BundleAdu;
-use dhow_node::config::{Aggregation, Config, DialTime, LinkId, LtpPolicy, Protocol, RedPart};
+use dhow_node::config::{Aggregation, Config, LinkId, LtpPolicy, Protocol, RedPart};
 use dhow_node::driver::{Carrier, Event};
 use dhow_node::view::LinkState;
 use dhow_node::why::Cause;
 
 /// Nodes 1 and 2, each with a link over LTP to the other.
-fn pair(seed: u64, policy: LtpPolicy, edit: impl Fn(u32, &mut Config)) -> World {
+pub fn pair(seed: u64, policy: LtpPolicy, edit: impl Fn(u32, &mut Config)) -> World {
     let mut world = World::circle(2, seed, |number, config| {
         let link = &mut config.links[0];
         link.protocol = Protocol::Ltp(policy);
@@ -24,13 +24,13 @@ fn pair(seed: u64, policy: LtpPolicy, edit: impl Fn(u32, &mut Config)) -> World 
     world
 }
 
-fn payload(number: u32, octets: usize) -> Vec<u8> {
+pub fn payload(number: u32, octets: usize) -> Vec<u8> {
     let number = usize::try_from(number).unwrap();
     let octet = |place: usize| u8::try_from((place * 7 + number * 13) % 251).unwrap();
     (0..octets).map(octet).collect()
 }
 
-fn adu(destination: &str) -> BundleAdu {
+pub fn adu(destination: &str) -> BundleAdu {
     BundleAdu {
         dst_eid: destination.into(),
         lifetime_ms: Some(3_600_000),
@@ -38,12 +38,12 @@ fn adu(destination: &str) -> BundleAdu {
     }
 }
 
-fn stored(world: &World, at: usize) -> u64 {
+pub fn stored(world: &World, at: usize) -> u64 {
     world.machines[at].node.as_ref().unwrap().stored().0
 }
 
 /// Gives node 1 bundles of these sizes for node 2, and waits until they are durable there.
-fn offer(world: &mut World, sizes: &[usize]) {
+pub fn offer(world: &mut World, sizes: &[usize]) {
     let mut sender = Client::new("ipn:1.5", false);
     for (number, size) in (0..).zip(sizes) {
         sender.send(adu("ipn:2.42"), &payload(number, *size));
@@ -119,6 +119,30 @@ fn a_bundle_stays_until_the_peer_has_it_on_its_disk() {
     world.until("nothing is left", |world| stored(world, 0) == 0);
 }
 
+/// A sender has as many blocks under way as may be, of each of which the peer has the beginning, and dies.
+#[test]
+fn blocks_of_a_sender_that_died_give_way_to_those_that_it_begins_anew() {
+    let policy = LtpPolicy {
+        blocks: 8,
+        ..LtpPolicy::default()
+    };
+    let mut world = pair(19, policy, |_, _| ());
+    // The last segments of blocks are short.
+    world.air.least = 1_000;
+    offer(&mut world, &[2_000; 20]);
+    world.stay(2);
+    assert_eq!(stored(&world, 1), 8);
+    world.crash(0);
+    world.air.least = 0;
+    // The numbers of its sessions are others.
+    world.machines[0].config.seed = 99;
+    world.start(0);
+    let receiver = world.connect(1, Client::new("ipn:2.42", true));
+    world.stay(60);
+    assert_eq!(world.client(1, receiver).received.len(), 20);
+    assert_eq!((stored(&world, 0), stored(&world, 1)), (0, 0));
+}
+
 #[test]
 fn a_session_stands_before_anything_is_heard_of_the_peer() {
     let mut world = pair(9, LtpPolicy::default(), |_, _| ());
@@ -176,62 +200,8 @@ fn transfers_outlast_the_loss_of_the_carrier_and_bundles_wait_for_it() {
     );
 }
 
-/// Contacts in both directions, from node 1 in the first seconds, and a minute of light between the two.
-fn planned(number: u32, config: &mut Config) {
-    config.links[0].dial = DialTime::Contacts;
-    for (way, time) in [
-        ((1, 2), (10, 20)),
-        ((2, 1), (200, 210)),
-        ((1, 2), (400, 410)),
-    ] {
-        let mut contact = crate::world::contact(way, time);
-        contact.light_time_ms = 60_000;
-        config.contacts.insert(contact).unwrap();
-    }
-    assert!(number < 3);
-}
-
-#[test]
-fn nothing_goes_again_while_the_plan_says_that_the_peer_cannot_answer() {
-    let mut world = pair(9, LtpPolicy::default(), planned);
-    world.air.lost = 1_000;
-    offer(&mut world, &[10]);
-    world.stay(30);
-    assert_eq!((stored(&world, 0), world.air.sent), (1, 1));
-    // The peer may answer from 200 to 210, and that takes a minute. Contacts of this node begin again at 400.
-    world.stay(350);
-    assert_eq!(world.air.sent, 1);
-    world.air.lost = 0;
-    world.stay(40);
-    assert_eq!(
-        (stored(&world, 1), world.air.sent),
-        (1, 2),
-        "the checkpoint again"
-    );
-}
-
-/// RFC 5326 6.5, 6.6: a cue that nothing can leave stops what leaves, and a segment that comes is taken at any time.
-#[test]
-fn a_peer_is_heard_before_the_first_contact_of_this_node_which_answers_in_it() {
-    let mut world = pair(10, LtpPolicy::default(), planned);
-    let receiver = world.connect(1, Client::new("ipn:2.42", true));
-    offer(&mut world, &[10]);
-    world.stay(5);
-    assert_eq!(world.air.sent, 0, "no contact is on");
-    let node = world.machines[1].node.as_ref().unwrap();
-    assert_eq!(node.links()[0].state, LinkState::Absent);
-    assert!(!node.routes().iter().any(|it| it.usable));
-    world.stay(25);
-    assert_eq!(world.client(1, receiver).received.len(), 1);
-    // The report waits for the contact of node 2, which begins at 200.
-    world.stay(160);
-    assert_eq!((stored(&world, 0), world.air.sent), (1, 1));
-    world.stay(20);
-    assert_eq!(stored(&world, 0), 0);
-}
-
 /// Bundles of node 1 for node 2, as octets.
-fn bundle(sequence: u64, octets: &[u8]) -> Vec<u8> {
+pub fn bundle(sequence: u64, octets: &[u8]) -> Vec<u8> {
     let [source, destination] = ["ipn:1.5", "ipn:2.42"].map(|id| id.parse().unwrap());
     let creation = CreationTimestamp {
         time: DtnTime::from_millis(crate::world::EPOCH.as_millis()),
@@ -253,11 +223,13 @@ fn sdnv(number: usize, out: &mut Vec<u8>) {
 }
 
 /// The segments of a red block of engine 1, of so many octets each (RFC 5326 3.2.1).
-fn block(session: u8, octets: &[u8], size: usize) -> Vec<Bytes> {
+pub fn block(session: usize, octets: &[u8], size: usize) -> Vec<Bytes> {
     let count = octets.len().div_ceil(size);
     let segment = |(number, part): (usize, &[u8])| {
         let is_last = number + 1 == count;
-        let mut out = vec![if is_last { 3 } else { 0 }, 1, session, 0, 1];
+        let mut out = vec![if is_last { 3 } else { 0 }, 1];
+        sdnv(session, &mut out);
+        out.extend([0, 1]);
         sdnv(number * size, &mut out);
         sdnv(part.len(), &mut out);
         if is_last {
@@ -388,7 +360,7 @@ fn octets_behind_the_gaps_of_many_blocks_find_room() {
     let sent = |number: u8| payload(number.into(), 60_000);
     let blocks = (0..100).map(|number| {
         let whole = bundle(number.into(), &sent(number));
-        block(number + 1, &whole, 1_300)
+        block(usize::from(number) + 1, &whole, 1_300)
     });
     let mut second = Vec::new();
     for mut segments in blocks {
@@ -549,10 +521,76 @@ fn a_bundle_that_is_refused_for_good_costs_the_others_of_its_block_nothing() {
     assert_eq!(node.counters().refused, 2);
 }
 
+/// A bundle with a wrong checksum of its primary block.
+fn spoilt(sequence: u64, octets: &[u8]) -> Vec<u8> {
+    let mut bundle = bundle(sequence, octets);
+    let source = [0x82, 2, 0x82, 1, 5];
+    let at = bundle.windows(5).position(|it| it == source).unwrap();
+    bundle[at + 4] = 6;
+    bundle
+}
+
+#[test]
+fn bundles_with_a_wrong_checksum_cost_the_others_of_their_block_nothing() {
+    for (session, size) in [(9, 40), (10, 701), (11, 65_000)] {
+        let mut world = pair(20, LtpPolicy::default(), |_, _| ());
+        world.settle();
+        let bundles = (1..=20).map(|number| match number % 2 {
+            0 => bundle(number, &payload(4, 700)),
+            _ => spoilt(number, &payload(4, 900)),
+        });
+        for octets in block(session, &bundles.collect::<Vec<_>>().concat(), size) {
+            world.air.inject(0, 1, octets);
+        }
+        world.until("the others are there", |world| stored(world, 1) == 10);
+        let node = world.machines[1].node.as_ref().unwrap();
+        assert_eq!(node.counters().refused, 10);
+    }
+}
+
+/// What follows a bundle without a known end is not acknowledged: its sender gets a cancellation.
+#[test]
+fn a_block_that_cannot_be_read_to_its_end_is_cancelled() {
+    let mut world = pair(21, LtpPolicy::default(), |_, _| ());
+    world.settle();
+    let whole = [bundle(1, b"one"), vec![0; 30], bundle(2, b"two")].concat();
+    world.air.longest = 0;
+    for octets in block(9, &whole, 100) {
+        world.air.inject(0, 1, octets);
+    }
+    world.until("the first is there", |world| stored(world, 1) == 1);
+    world.stay(1);
+    assert!(world.air.sent > 0);
+    // A report has a scope and claims.
+    assert!(world.air.longest < 8, "{}", world.air.longest);
+}
+
 /// The first segment, 60,000 octets, of a block of one bundle of 64 MB.
-fn begins() -> Bytes {
+pub fn begins() -> Bytes {
     let whole = bundle(1, &payload(1, 64_000_000));
     block(9, &whole[..120_000], 60_000).swap_remove(0)
+}
+
+/// Many blocks are begun of which little comes: together they keep little of the quota from others.
+#[test]
+fn octets_that_are_announced_take_little_room() {
+    let mut world = pair(22, LtpPolicy::default(), |_, _| ());
+    world.hostile = false;
+    world.settle();
+    let octets = payload(1, 2_000_000);
+    for number in 1..=400 {
+        let whole = bundle(u64::try_from(number).unwrap(), &octets);
+        let first = block(number, &whole[..2_000], 1_000).swap_remove(0);
+        world.air.inject(0, 1, first);
+    }
+    world.settle();
+    let node = world.machines[1].node.as_ref().unwrap();
+    let (bundles, octets) = node.stored();
+    assert_eq!((bundles, node.counters().refused), (400, 0));
+    assert!(
+        octets < world.machines[1].config.quota_octets / 5,
+        "{octets} octets"
+    );
 }
 
 #[test]

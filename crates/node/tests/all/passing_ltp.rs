@@ -31,11 +31,17 @@ fn adu() -> BundleAdu {
 }
 
 fn line(first: First, seed: u64, policy: LtpPolicy) -> World {
+    line_of(first, seed, [policy; 2])
+}
+
+/// The same with a policy of each hop.
+fn line_of(first: First, seed: u64, policies: [LtpPolicy; 2]) -> World {
     let edit = |number: u32, config: &mut Config| {
+        let policy_of = |hop: u32| policies[usize::from(hop == 2)];
         let is_ltp = |hop: u32| hop == 2 || first == First::Ltp;
         let is_next = is_ltp(number) && number < 3;
         if let Some(link) = config.links.first_mut().filter(|_| is_next) {
-            link.protocol = Protocol::Ltp(policy);
+            link.protocol = Protocol::Ltp(policy_of(number));
             link.policy.peer = Some(format!("ipn:{}.0", number + 1).parse().unwrap());
         }
         if number > 1 && is_ltp(number - 1) {
@@ -50,7 +56,7 @@ fn line(first: First, seed: u64, policy: LtpPolicy) -> World {
                 sessions: 1,
                 backoff_min_ms: 50,
                 backoff_max_ms: 1_000,
-                protocol: Protocol::Ltp(policy),
+                protocol: Protocol::Ltp(policy_of(number - 1)),
             });
         }
     };
@@ -162,6 +168,52 @@ fn a_bundle_that_comes_in_slowly_keeps_no_other_from_leaving() {
         world.client(2, receiver).received.len() == 2
     });
     assert_eq!(passed(&world), 1);
+}
+
+/// Policies of which the first has shorter datagrams.
+fn narrow(mtu_octets: u64) -> [LtpPolicy; 2] {
+    let first = LtpPolicy {
+        mtu_octets,
+        ..LtpPolicy::default()
+    };
+    [first, LtpPolicy::default()]
+}
+
+/// The store is given a large bundle's first octets before it is asked to tell of them, also where these are few.
+#[test]
+fn a_large_bundle_in_small_segments_leaves_while_it_comes_in() {
+    let mut world = line_of(First::Ltp, 7, narrow(400));
+    let receiver = world.connect(2, Client::new("ipn:3.42", true));
+    offer(&mut world, &[LARGE]);
+    world.until("some of it is at its destination", |world| {
+        world.machines[2].node.as_ref().unwrap().stored().0 == 1
+    });
+    assert!(world.machines[1].store.kept.bundles.is_empty());
+    arrive(&mut world, receiver, &[LARGE]);
+}
+
+/// Of a bundle of 3 MB only the first segment comes, which is less than a datagram of the next hop.
+#[test]
+fn all_others_leave_beside_a_bundle_that_has_no_octets_for_a_datagram() {
+    let mut world = line_of(First::Ltp, 8, narrow(700));
+    world.air.shuffled = false;
+    world.settle();
+    offer(&mut world, &[3_000_000]);
+    world.until("its start is at the relay", |world| passed(world) == 1);
+    world.air.forget(0, None);
+    world.air.lose_all();
+    world.settle();
+    // The next hop answers nothing.
+    world.air.forget(2, None);
+    let mut sender = Client::new("ipn:2.5", false);
+    for _ in 0..40 {
+        sender.send(adu(), &payload(5_000));
+    }
+    world.connect(1, sender);
+    world.stay(1);
+    let sessions = world.machines[1].node.as_ref().unwrap().sessions();
+    let in_flight = sessions.iter().map(|it| it.in_flight).max();
+    assert_eq!(in_flight, Some(41));
 }
 
 #[test]

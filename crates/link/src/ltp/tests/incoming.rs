@@ -447,6 +447,88 @@ fn what_comes_is_bounded() {
     assert_eq!(script.engine.incoming.held().1, 10);
 }
 
+/// Where no place is left, the session gives way that has been silent longest, for three round trips at least (6.3 s here); its sender is told.
+#[test]
+fn the_session_that_is_silent_longest_gives_way() {
+    let mut script = Script::new(Config {
+        sessions: 2,
+        ..config()
+    });
+    script.receive(&[data(1, Red, 0..5, (0, 0)), data(2, Red, 0..5, (0, 0))]);
+    script.pass(SECOND);
+    script.receive(&[data(1, Red, 5..10, (0, 0))]);
+    script.pass(5 * SECOND);
+    script.receive(&[data(3, Red, 0..5, (0, 0))]);
+    assert_eq!(script.engine.incoming.held().0, 2, "both may go on");
+    assert_eq!(script.sent(), []);
+    script.pass(SECOND);
+    script.receive(&[data(3, Red, 0..5, (0, 0))]);
+    assert_eq!(
+        all(&script.sent()),
+        ["cancel by Receiver: SystemCancelled"],
+        "of the second"
+    );
+    assert!(script.told().contains(&"abandoned 1: None".into()));
+    script.receive(&[
+        data(1, Red, 10..15, (0, 0)),
+        data(3, BlockRedEnd, 5..9, (7, 0)),
+    ]);
+    let told = script.told();
+    let goes_on = |it: &str| told.iter().any(|told| told.starts_with(it));
+    assert!(
+        goes_on("piece of 0: 10+5") && goes_on("complete 2: 9"),
+        "{told:?}"
+    );
+}
+
+/// A block that is whole keeps its place until its sender knows that it is durable.
+#[test]
+fn a_session_whose_block_is_whole_gives_way_to_none() {
+    let mut script = Script::new(Config {
+        sessions: 2,
+        transmissions: 1_000,
+        ..config()
+    });
+    script.receive(&[
+        data(1, BlockRedEnd, 0..5, (7, 0)),
+        data(2, BlockRedEnd, 0..5, (7, 0)),
+    ]);
+    script.acknowledge(0, 5);
+    script.pass(300 * SECOND);
+    script.receive(&[data(3, Red, 0..5, (0, 0))]);
+    let told = script.told();
+    assert!(!told.iter().any(|told| told.starts_with("abandoned")));
+    assert_eq!(script.engine.incoming.held().0, 2);
+}
+
+/// Sessions that are cancelled have as many places as others; a sender that acknowledges no cancellation takes no more than both.
+#[test]
+fn sessions_that_give_way_are_bounded() {
+    let mut script = Script::new(Config {
+        sessions: 4,
+        transmissions: 1_000,
+        ..config()
+    });
+    let mut most = 0;
+    for round in 0..10 {
+        for number in 0..8 {
+            script.receive(&[data(8 * round + number, Red, 0..5, (0, 0))]);
+            most = most.max(script.engine.incoming.held().0);
+        }
+        script.pass(7 * SECOND);
+    }
+    assert_eq!(most, 8);
+    // Refusals take the places of neither.
+    for number in 100..200 {
+        let mut unknown = data(number, Red, 0..5, (0, 0));
+        if let Segment::Data(it) = &mut unknown {
+            it.head.service = 99;
+        }
+        script.receive(&[unknown]);
+    }
+    assert!(script.engine.incoming.held().0 <= 8);
+}
+
 /// A flood of checkpoints is answered as far as their reports are acknowledged.
 #[test]
 fn reports_under_way_are_bounded() {

@@ -15,6 +15,8 @@ pub struct Air {
     under_way: Vec<Datagram>,
     /// Lost datagrams of a thousand.
     pub lost: u64,
+    /// Datagrams of fewer octets are lost.
+    pub least: usize,
     /// Datagrams of a thousand that come twice.
     pub doubled: u64,
     /// Whether datagrams come in any order.
@@ -54,6 +56,12 @@ impl Air {
     #[allow(dead_code, reason = "each test uses a part")]
     pub fn inject(&mut self, from: usize, to: usize, octets: Bytes) {
         self.under_way.push(Datagram { from, to, octets });
+    }
+
+    /// All that is under way is lost.
+    #[allow(dead_code, reason = "each test uses a part")]
+    pub fn lose_all(&mut self) {
+        self.under_way.clear();
     }
 
     /// A node's conversation is over, or all of them.
@@ -136,7 +144,8 @@ impl World {
                 if self.random(1_000) < self.air.doubled {
                     self.air.under_way.push(datagram.clone());
                 }
-                if self.random(1_000) >= self.air.lost {
+                let is_lost = datagram.octets.len() < self.air.least;
+                if self.random(1_000) >= self.air.lost && !is_lost {
                     self.air.under_way.push(datagram);
                 }
             }
