@@ -7,6 +7,7 @@
 
 pub(crate) mod acknowledgments;
 mod candidate;
+mod direct;
 mod flood;
 mod fresh;
 mod lot;
