@@ -304,9 +304,10 @@ impl Node {
             return Err(with_the_disk());
         }
         let previous = |copy: &BundleKey| self.held.entry(*copy).and_then(Entry::previous);
-        let (again, others): (Vec<_>, Vec<_>) = copies
-            .into_iter()
-            .partition(|copy| previous(copy) == Some(from) && !self.comes_once(*copy));
+        let (again, others): (Vec<_>, Vec<_>) = copies.into_iter().partition(|copy| {
+            let is_its_own = previous(copy) == Some(from) && !self.comes_once(*copy);
+            is_its_own || planted(Mutant::CopiesTakenFromEachOther)
+        });
         let comes_again = self
             .adjacencies
             .neighbour(session)

@@ -450,7 +450,10 @@ impl Router for Flood {
         for number in neighbour.wake(now) {
             self.direct.wait(number, peer);
         }
-        let direct = self.next_direct(peer, passage);
+        let direct = match planted(Mutant::DestinationNotFirst) {
+            true => None,
+            false => self.next_direct(peer, passage),
+        };
         let again = self.next_again(peer, passage);
         let is_before = |(number, _): &(u64, BundleKey)| {
             direct.is_none_or(|(direct, _)| priority_of(*number) > priority_of(direct))
