@@ -18,7 +18,7 @@ use super::fresh::FreshCopies;
 use super::lot::Lot;
 use super::neighbour::Peer;
 use super::summary::{
-    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, Summary, news_interval,
+    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, Look, Summary, news_interval,
 };
 use super::{AdvertKey, BundleChange, Contact, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
@@ -74,7 +74,7 @@ pub(crate) struct Flood {
     newest: VecDeque<u64>,
     now: Instant,
     /// When neighbours that are there are told again.
-    due: Option<Instant>,
+    due: Look,
 }
 
 impl Flood {
@@ -112,13 +112,9 @@ impl Flood {
         }
         self.newest.push_back(number);
         if !self.present.is_empty() {
-            self.be_due(self.now + GATHERED);
+            self.due.be_due(self.now + GATHERED);
         }
         number
-    }
-
-    fn be_due(&mut self, at: Instant) {
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
     /// The bundles from a number on that a neighbour which is there is to have a copy of, the newest first: as long as they wait for it, it may be about to give
@@ -499,15 +495,14 @@ impl Router for Flood {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.due
+        self.due.at()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
-        if self.due.is_none_or(|due| now < due) {
+        if !self.due.is_over(now) {
             return;
         }
-        self.due = None;
         for id in &self.present {
             let Some(peer) = self.peers.get(id) else {
                 continue;
@@ -522,7 +517,7 @@ impl Router for Flood {
             if at <= now {
                 self.untold.insert(id.clone());
             } else {
-                self.due = Some(self.due.map_or(at, |due| due.min(at)));
+                self.due.be_due(at);
             }
         }
     }

@@ -20,7 +20,7 @@ use super::flood::items;
 use super::fresh::FreshCopies;
 use super::scheme::Scheme;
 use super::summary::{
-    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, Summary, news_interval,
+    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, Look, Summary, news_interval,
 };
 use super::{AdvertKey, BundleChange, Contact, Facts, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
@@ -141,7 +141,7 @@ pub(super) struct Replication<S> {
     /// The times that the scheme's table has changed.
     changes: u64,
     /// When neighbours that are there are told again, since bundles have come or the scheme's table has changed.
-    due: Option<Instant>,
+    due: Look,
 }
 
 impl<S: Scheme> Replication<S> {
@@ -157,7 +157,7 @@ impl<S: Scheme> Replication<S> {
             silent: BTreeSet::new(),
             fresh: FreshCopies::default(),
             changes: 0,
-            due: None,
+            due: Look::default(),
         }
     }
 
@@ -165,12 +165,8 @@ impl<S: Scheme> Replication<S> {
     fn change(&mut self, now: Instant) {
         if self.scheme.has_table() {
             self.changes += 1;
-            self.be_due(now + REFRESH);
+            self.due.be_due(now + REFRESH);
         }
-    }
-
-    fn be_due(&mut self, at: Instant) {
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
     /// When a neighbour is to be told something again; none where there is nothing.
@@ -385,7 +381,7 @@ impl<S: Scheme> Router for Replication<S> {
                 }
                 self.offer(number);
                 if !self.peers.is_empty() {
-                    self.be_due(self.now + GATHERED);
+                    self.due.be_due(self.now + GATHERED);
                 }
             }
             (BundleChange::Noted(_, note), None) => {
@@ -530,21 +526,21 @@ impl<S: Scheme> Router for Replication<S> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.due
+        self.due.at()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
-        if self.due.is_none_or(|due| now < due) {
+        if !self.due.is_over(now) {
             return;
         }
-        self.due = None;
         let peers = self.peers.iter();
         let times = peers.filter_map(|(id, peer)| Some((id, self.tells_at(peer)?)));
         let (now_due, later): (Vec<_>, Vec<_>) = times.partition(|(_, at)| *at <= now);
-        self.due = later.into_iter().map(|(_, at)| at).min();
+        let next = later.into_iter().map(|(_, at)| at).min();
         let now_due: Vec<NodeId> = now_due.into_iter().map(|(id, _)| id.clone()).collect();
         self.untold.extend(now_due);
+        next.into_iter().for_each(|at| self.due.be_due(at));
     }
 
     fn has_adverts(&self) -> bool {
