@@ -22,6 +22,11 @@ impl DirectBundles {
         self.wait(number, destination);
     }
 
+    /// Whether a bundle is for this node.
+    pub(super) fn is_for(&self, number: u64, node: &NodeId) -> bool {
+        self.destinations.get(&number) == Some(node)
+    }
+
     /// Whether it is known whom a bundle is for.
     pub(super) fn has(&self, number: u64) -> bool {
         self.destinations.contains_key(&number)

@@ -13,6 +13,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
 use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 
+use super::arrived::Arrived;
 use super::direct::DirectBundles;
 use super::fresh::FreshCopies;
 use super::lot::Lot;
@@ -70,6 +71,9 @@ pub(crate) struct Flood {
     present: BTreeSet<NodeId>,
     /// Bundles that others may have as well, as their adverts will say.
     fresh: FreshCopies,
+    arrived: Arrived,
+    /// Bundles that their nodes have, as these have said.
+    ended: Vec<BundleKey>,
     /// The bundles that came last, in that order: as many as one advert tells of.
     newest: VecDeque<u64>,
     now: Instant,
@@ -319,6 +323,37 @@ impl Flood {
         None
     }
 
+    /// A neighbour has some of the bundles that it was to have, these: it is given none of them.
+    fn learn_known(
+        &mut self,
+        now: Instant,
+        peer: &NodeId,
+        has: &dyn Fn(BundleKey) -> bool,
+    ) -> Vec<u64> {
+        let Some(neighbour) = self.peers.get_mut(peer) else {
+            return Vec::new();
+        };
+        neighbour.awaited = None;
+        neighbour.heard = Some(now);
+        neighbour.is_silent = false;
+        let Some(neighbour) = self.peers.get(peer) else {
+            return Vec::new();
+        };
+        let compared = self.wanted(neighbour).take(COMPARED_BOUND);
+        let known: Vec<u64> = compared
+            .filter(|(_, bundle)| has(*bundle))
+            .map(|(number, _)| number)
+            .collect();
+        if planted(Mutant::AdvertForEverybody) {
+            (self.peers.values_mut()).for_each(|it| it.learn(&known));
+        }
+        self.peer(peer).learn(&known);
+        for number in &known {
+            self.direct.finish(*number, peer);
+        }
+        known
+    }
+
     /// The node that a bundle is for is known, where it is a single one: it is to have it, but if an earlier run has given it.
     fn learn_destination(&mut self, number: u64, destination: Option<&NodeId>) {
         let Some(destination) = destination.filter(|_| !self.direct.has(number)) else {
@@ -426,6 +461,13 @@ impl Router for Flood {
         }
     }
 
+    fn handle_arrived(&mut self, identity: Vec<u8>, until: Instant) {
+        self.arrived.add(identity, until);
+        if !self.present.is_empty() {
+            self.due.be_due(self.now + GATHERED);
+        }
+    }
+
     fn next(
         &mut self,
         now: Instant,
@@ -510,7 +552,8 @@ impl Router for Flood {
             let Some((at, from)) = peer.told else {
                 continue;
             };
-            if self.news(peer, from).next().is_none() {
+            let has_arrived = peer.told_arrived < self.arrived.count();
+            if !has_arrived && self.news(peer, from).next().is_none() {
                 continue;
             }
             let at = at + news_interval(self.present.len());
@@ -531,7 +574,7 @@ impl Router for Flood {
             let Some(peer) = self.peers.get(&id) else {
                 continue;
             };
-            let hashes: Vec<u64> = match peer.told {
+            let mut hashes: Vec<u64> = match peer.told {
                 None => {
                     let wanted = self.wanted(peer).take(ADVERT_BUNDLES);
                     wanted
@@ -543,11 +586,16 @@ impl Router for Flood {
                     news.filter_map(|bundle| hash(&key, bundle)).collect()
                 }
             };
+            let arrived = peer.told.map_or(0, |_| peer.told_arrived);
+            let room = ADVERT_BUNDLES.saturating_sub(hashes.len());
+            hashes.extend(self.arrived.hashes(&key, arrived, self.now).take(room));
             if hashes.is_empty() && peer.told.is_some() {
                 continue;
             }
             let told = (self.now, self.next_number);
-            self.peer(&id).told = Some(told);
+            let arrived = self.arrived.count();
+            let peer = self.peer(&id);
+            (peer.told, peer.told_arrived) = (Some(told), arrived);
             return Some((id, summary::write(&key, hashes.into_iter(), None)));
         }
         None
@@ -573,32 +621,21 @@ impl Router for Flood {
         };
         self.now = now;
         let has = |bundle| hash(&key, bundle).is_some_and(|it| hashes.contains(&it));
-        self.handle_known(now, peer, &has);
+        let known = self.learn_known(now, peer, &has);
+        let its_own = known
+            .iter()
+            .filter(|number| self.direct.is_for(**number, peer));
+        let ended = its_own.filter_map(|number| self.bundles.get(number).copied());
+        self.ended.extend(ended);
         true
     }
 
+    fn take_ended(&mut self) -> Vec<BundleKey> {
+        core::mem::take(&mut self.ended)
+    }
+
     fn handle_known(&mut self, now: Instant, peer: &NodeId, has: &dyn Fn(BundleKey) -> bool) {
-        let Some(neighbour) = self.peers.get_mut(peer) else {
-            return;
-        };
-        neighbour.awaited = None;
-        neighbour.heard = Some(now);
-        neighbour.is_silent = false;
-        let Some(neighbour) = self.peers.get(peer) else {
-            return;
-        };
-        let compared = self.wanted(neighbour).take(COMPARED_BOUND);
-        let known: Vec<u64> = compared
-            .filter(|(_, bundle)| has(*bundle))
-            .map(|(number, _)| number)
-            .collect();
-        if planted(Mutant::AdvertForEverybody) {
-            (self.peers.values_mut()).for_each(|it| it.learn(&known));
-        }
-        self.peer(peer).learn(&known);
-        for number in known {
-            self.direct.finish(number, peer);
-        }
+        self.learn_known(now, peer, has);
     }
 
     fn memory_octets(&self) -> usize {
@@ -618,6 +655,7 @@ impl Router for Flood {
             .saturating_add(tree_octets::<(Instant, NodeId)>(self.gone.len()))
             .saturating_add(tree_octets::<NodeId>(self.present.len()))
             .saturating_add(self.fresh.memory_octets())
+            .saturating_add(self.arrived.memory_octets())
             .saturating_add(self.direct.memory_octets())
             .saturating_add(self.newest.capacity() * size_of::<u64>())
             .saturating_add(self.peers.iter().map(of_peer).sum())

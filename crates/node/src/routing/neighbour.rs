@@ -35,6 +35,8 @@ pub(super) struct Peer {
     pub(super) heard: Option<Instant>,
     /// When it was last told something, and before which number all bundles were, whatever their priority. None where it has come and is to be told of all.
     pub(super) told: Option<(Instant, u64)>,
+    /// The bundles that ever came for this node when it was told.
+    pub(super) told_arrived: u64,
     /// Whether the last choice ended before all bundles were looked at that might go: it is asked again at once.
     pub(super) has_more: bool,
     /// It had the time to tell, and did not: it is waited for no more until it does.

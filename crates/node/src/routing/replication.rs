@@ -15,6 +15,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 
+use super::arrived::Arrived;
 use super::candidate::Bundle;
 use super::flood::items;
 use super::fresh::FreshCopies;
@@ -92,6 +93,8 @@ struct Told {
     at: Instant,
     /// All bundles before this number.
     bundles: u64,
+    /// The bundles that ever came for this node.
+    arrived: u64,
     /// The table, when it had changed so many times, and when that was.
     table: (u64, Instant),
 }
@@ -138,6 +141,9 @@ pub(super) struct Replication<S> {
     silent: BTreeSet<NodeId>,
     /// Bundles that others may have as well, as their adverts will say.
     fresh: FreshCopies,
+    arrived: Arrived,
+    /// Bundles that their nodes have, as these have said.
+    ended: Vec<BundleKey>,
     /// The times that the scheme's table has changed.
     changes: u64,
     /// When neighbours that are there are told again, since bundles have come or the scheme's table has changed.
@@ -156,6 +162,8 @@ impl<S: Scheme> Replication<S> {
             untold: BTreeSet::new(),
             silent: BTreeSet::new(),
             fresh: FreshCopies::default(),
+            arrived: Arrived::default(),
+            ended: Vec::new(),
             changes: 0,
             due: Look::default(),
         }
@@ -174,7 +182,8 @@ impl<S: Scheme> Replication<S> {
         let told = peer.told?;
         let (changes, at) = told.table;
         let table = (changes != self.changes).then_some(at + REFRESH);
-        let has_news = peer.news(&self.bundles).next().is_some();
+        let has_news =
+            told.arrived < self.arrived.count() || peer.news(&self.bundles).next().is_some();
         let interval = news_interval(self.peers.len());
         let news = has_news.then_some(told.at + interval);
         let first = table.into_iter().chain(news).min();
@@ -429,6 +438,13 @@ impl<S: Scheme> Router for Replication<S> {
         }
     }
 
+    fn handle_arrived(&mut self, identity: Vec<u8>, until: Instant) {
+        self.arrived.add(identity, until);
+        if !self.peers.is_empty() {
+            self.due.be_due(self.now + GATHERED);
+        }
+    }
+
     fn next(
         &mut self,
         now: Instant,
@@ -554,7 +570,10 @@ impl<S: Scheme> Router for Replication<S> {
             };
             let newest = peer.news(&self.bundles).rev().take(ADVERT_BUNDLES);
             let hashes = newest.filter_map(|bundle| hash(&key, bundle.key));
-            let hashes: Vec<u64> = hashes.collect();
+            let mut hashes: Vec<u64> = hashes.collect();
+            let arrived = peer.told.map_or(0, |told| told.arrived);
+            let room = ADVERT_BUNDLES.saturating_sub(hashes.len());
+            hashes.extend(self.arrived.hashes(&key, arrived, self.now).take(room));
             let keeps_table = |told: &Told| {
                 let (changes, at) = told.table;
                 changes == self.changes || self.now < at + REFRESH
@@ -567,6 +586,7 @@ impl<S: Scheme> Router for Replication<S> {
             peer.told = Some(Told {
                 at: self.now,
                 bundles: self.next_number,
+                arrived: self.arrived.count(),
                 table: known.map_or((self.changes, self.now), |known| known.table),
             });
             let advert = summary::write(&key, hashes.into_iter(), table.as_deref());
@@ -605,12 +625,19 @@ impl<S: Scheme> Router for Replication<S> {
             self.change(now);
         }
         let has = |bundle| hash(&key, bundle).is_some_and(|it| hashes.contains(&it));
+        let is_its_own = |it: &&Bundle| it.destination.as_ref() == Some(peer) && has(it.key);
+        let ended = self.bundles.values().filter(is_its_own);
+        self.ended.extend(ended.map(|it| it.key));
         let is_waited_for = (self.peers.get(peer)).is_some_and(|peer| peer.awaited.is_some());
         match table.is_some() || is_waited_for {
             true => self.handle_known(now, peer, &has),
             false => self.learn_known(peer, &has),
         }
         true
+    }
+
+    fn take_ended(&mut self) -> Vec<BundleKey> {
+        core::mem::take(&mut self.ended)
     }
 
     fn handle_known(&mut self, now: Instant, peer: &NodeId, has: &dyn Fn(BundleKey) -> bool) {
@@ -661,6 +688,7 @@ impl<S: Scheme> Router for Replication<S> {
             .saturating_add(tree_octets::<(NodeId, Peer)>(self.peers.len()))
             .saturating_add(tree_octets::<NodeId>(self.silent.len()))
             .saturating_add(self.fresh.memory_octets())
+            .saturating_add(self.arrived.memory_octets())
             .saturating_add(bundles.sum())
             .saturating_add(self.peers.iter().map(of_peer).sum())
             .saturating_add(self.scheme.memory_octets())

@@ -1,4 +1,4 @@
-use super::super::Facts;
+use super::super::{Facts, arrived};
 use super::*;
 
 fn advert(flood: &mut Flood, hash: IdentityHash<'_>) -> Vec<u8> {
@@ -297,4 +297,40 @@ fn a_neighbour_that_stays_is_not_remembered_to_have_what_is_held_no_more() {
     }
     let known = flood.peers[&peer].known.len();
     assert!(known < 4, "{known}");
+}
+
+#[test]
+fn bundles_that_are_where_they_were_to_go_are_told_and_brought_no_more() {
+    let [here, peer, far]: [NodeId; 3] =
+        ["ipn:1.0", "ipn:2.0", "ipn:3.0"].map(|it| it.parse().unwrap());
+    let hash: IdentityHash<'_> = &|key, bundle| Some(arrived::hash(key, &bundle.0.to_be_bytes()));
+    let until = LATER + ADVERT_WAIT;
+    let identity = |key: u32| key.to_be_bytes().to_vec();
+    let mut there = Flood::new(Some(&peer));
+    there.handle_contact(Instant::START, &here, Contact::Up);
+    there.handle_arrived(identity(5), until);
+    there.handle_arrived(identity(7), until);
+    let told = advert(&mut there, hash);
+    let mut flood = held(5);
+    for (key, destination) in [(5, &peer), (6, &peer), (7, &far)] {
+        flood.handle_bundle(BundleKey(key), BundleChange::Held(facts_for(destination)));
+    }
+    flood.handle_contact(Instant::START, &peer, Contact::Up);
+    assert!(flood.handle_advert(Instant::START, &peer, &told, hash));
+    // The neighbour speaks for itself: of the one for another node it is given no copy, and that stays.
+    assert_eq!(flood.take_ended(), [BundleKey(5)]);
+    assert!(flood.take_ended().is_empty());
+    assert_eq!(is_given(&mut flood, LATER, &peer), [6, 0, 1, 2, 3, 4]);
+    // A neighbour that stays is told of those that came since.
+    assert_eq!(there.poll_timeout(), Some(Instant::START + GATHERED));
+    there.handle_timeout(Instant::START + news_interval(1));
+    assert!(!there.has_adverts(), "it was told");
+    there.handle_arrived(identity(8), until);
+    there.handle_timeout(Instant::START + news_interval(1) * 2);
+    let news = advert(&mut there, hash);
+    let summary = summary::read(&news, Form::Bundles).unwrap();
+    assert_eq!(
+        summary.hashes,
+        [hash(&[7; 16], BundleKey(8)).unwrap()].into()
+    );
 }
