@@ -262,6 +262,22 @@ mistakes! {
     ReportAcknowledgmentIgnored,
     /// Octets behind a gap go to the store at their place in the payload, not in the bundle.
     EarlyOctetsMisplaced,
+    /// A router gives a neighbour its own bundles in their turn among all others.
+    DestinationNotFirst,
+    /// A copy that begins to come in ends another that a neighbour is bringing.
+    CopiesTakenFromEachOther,
+    /// A source may have more bundles in a store than its share.
+    ShareOfSourceIgnored,
+    /// A neighbour without room for a source's bundles is given others of that source.
+    ShortageForgotten,
+    /// A neighbour without room for a source's bundles is never given another of that source.
+    ShortageForEver,
+    /// In the simulator, a host sends although a radio at one end of the link is busy.
+    RadioNotAwaited,
+    /// In the simulator, sending takes nothing from a battery.
+    SendingTakesNothing,
+    /// In the simulator, a host whose battery is empty keeps its contacts.
+    EmptyBatterySends,
 }
 
 impl Mutant {

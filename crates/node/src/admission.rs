@@ -304,9 +304,10 @@ impl Node {
             return Err(with_the_disk());
         }
         let previous = |copy: &BundleKey| self.held.entry(*copy).and_then(Entry::previous);
-        let (again, others): (Vec<_>, Vec<_>) = copies
-            .into_iter()
-            .partition(|copy| previous(copy) == Some(from) && !self.comes_once(*copy));
+        let (again, others): (Vec<_>, Vec<_>) = copies.into_iter().partition(|copy| {
+            let is_its_own = previous(copy) == Some(from) && !self.comes_once(*copy);
+            is_its_own || planted(Mutant::CopiesTakenFromEachOther)
+        });
         let comes_again = self
             .adjacencies
             .neighbour(session)
@@ -339,14 +340,7 @@ impl Node {
             return false;
         };
         let age = now.monotonic.since(entry.received());
-        let left = u128::from(entry.octets().saturating_sub(arrival.appended));
-        match arrival.appended {
-            0 => age < FIRST_OCTETS,
-            appended => {
-                let until_whole = age.as_nanos().saturating_mul(left) / u128::from(appended);
-                age < ALONE && until_whole <= SOON.as_nanos()
-            }
-        }
+        is_soon_whole(age, arrival.appended, entry.octets())
     }
 
     /// The neighbour that a bundle comes from, if that may bring it.
@@ -442,6 +436,18 @@ impl Node {
     }
 }
 
+/// Whether a copy of this age will be whole in a short time, as fast as so many of all its octets have come.
+fn is_soon_whole(age: Duration, came: u64, octets: u64) -> bool {
+    let left = u128::from(octets.saturating_sub(came));
+    match came {
+        0 => age < FIRST_OCTETS,
+        came => {
+            let until_whole = age.as_nanos().saturating_mul(left) / u128::from(came);
+            age < ALONE && until_whole <= SOON.as_nanos()
+        }
+    }
+}
+
 /// RFC 9171 5.5: by the creation time where that and this node's clock are known, else by the bundle age
 /// block. A creation time in the future says nothing about the age.
 fn age_on_reception(header: &Header, now: Now) -> u64 {
@@ -465,4 +471,39 @@ pub(crate) fn dtn_expiry(expires: dhow_bundle::Instant, now: Now) -> DtnTime {
     }
     let left = u64::try_from((expires - now.monotonic).as_millis()).unwrap_or(u64::MAX);
     now.dtn.saturating_add_millis(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NANOSECOND: Duration = Duration::from_nanos(1);
+
+    #[test]
+    fn a_copy_that_is_whole_in_five_seconds_at_its_pace_is_waited_for() {
+        let second = Duration::from_secs(1);
+        assert!(is_soon_whole(second, 100, 600));
+        assert!(!is_soon_whole(second, 100, 601), "a hundredth more");
+        assert!(!is_soon_whole(second, 99, 600), "a hundredth slower");
+        assert!(is_soon_whole(second * 2, 1_000, 3_500));
+        assert!(!is_soon_whole(second * 2, 1_000, 3_501));
+        assert!(is_soon_whole(second, 600, 600), "it is whole");
+        // All came at once: nothing can be said of the pace, and the rest is soon there.
+        assert!(is_soon_whole(Duration::ZERO, 1, u64::MAX));
+        assert!(!is_soon_whole(second, 1, u64::MAX));
+    }
+
+    #[test]
+    fn a_copy_of_ten_seconds_is_waited_for_no_more() {
+        assert!(is_soon_whole(ALONE - NANOSECOND, 999, 1_000));
+        assert!(!is_soon_whole(ALONE, 999, 1_000), "a thousandth is missing");
+        assert!(!is_soon_whole(ALONE, 1_000, 1_000), "nothing is");
+    }
+
+    #[test]
+    fn a_copy_of_which_nothing_has_come_is_waited_for_a_second() {
+        assert!(is_soon_whole(Duration::ZERO, 0, 1));
+        assert!(is_soon_whole(FIRST_OCTETS - NANOSECOND, 0, u64::MAX));
+        assert!(!is_soon_whole(FIRST_OCTETS, 0, 1));
+    }
 }

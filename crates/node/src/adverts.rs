@@ -273,9 +273,12 @@ impl Node {
         }
         match are_acknowledgments {
             true => self.hear_acknowledgments(now, peer, body),
-            false => self
-                .forwarding
-                .hear(&self.held, &mut self.adjacencies, now, name, peer, body),
+            false => {
+                let (held, adjacencies) = (&self.held, &mut self.adjacencies);
+                let is_taken = (self.forwarding).hear(held, adjacencies, now, name, peer, body);
+                self.end_arrived(now, name);
+                is_taken
+            }
         }
     }
 }

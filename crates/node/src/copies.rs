@@ -30,6 +30,7 @@ impl Node {
         if is_there {
             self.forwarding.end_copies(key);
             self.forwarding.note_given(&self.held, now, key);
+            self.forwarding.note_arrived(&self.held, key);
         } else if let Some(note) = self.forwarding.note(key) {
             self.outbox.store(StoreCommand::Note { key, note });
             if planted(Mutant::AnyNeighbourIsDestination) {

@@ -5,6 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use core::time::Duration;
 
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::{Header, Instant, Now};
 
 use crate::adjacencies::session_id::SessionId;
@@ -153,7 +154,9 @@ impl Node {
         let refused = if let Some(has) = exceeded(share, octets, of_neighbour) {
             counters.limited_share += 1;
             no_resources(format!("this neighbour has {has}"))
-        } else if let Some(has) = exceeded(of, octets, of_source) {
+        } else if let Some(has) = exceeded(of, octets, of_source)
+            && !planted(Mutant::ShareOfSourceIgnored)
+        {
             counters.limited_source += 1;
             Refused {
                 reason: RefuseReason::SourceFull,

@@ -14,6 +14,7 @@ impl Node {
     /// A whole bundle is at its destination, durably.
     #[inline]
     pub(crate) fn acknowledge_arrival(&mut self, now: Now, key: BundleKey) {
+        self.forwarding.note_arrived(&self.held, key);
         if self.forwarding.believes() {
             self.forwarding.note_delivered(&self.held, now, key);
         }
@@ -35,6 +36,14 @@ impl Node {
         true
     }
 
+    /// A neighbour has told a router which bundles it has: no copy is wanted of those for its own node, which it could take itself.
+    pub(crate) fn end_arrived(&mut self, now: Now, router: &str) {
+        for key in self.forwarding.take_ended(&self.held, router) {
+            self.forwarding.note_delivered(&self.held, now, key);
+            self.purge(now, key);
+        }
+    }
+
     /// No copy of a bundle is wanted any more: it is deleted, as soon as nobody is busy with it.
     pub(crate) fn purge(&mut self, now: Now, key: BundleKey) {
         if self.forwarding.ends_in_flight(&self.held, key) && !planted(Mutant::DeletedWhileCopied) {
@@ -47,6 +56,7 @@ impl Node {
         match self.held.state(key) {
             None | Some(State::Deleting | State::Arriving | State::Kept) => {}
             Some(_) => {
+                self.forwarding.note_arrived(&self.held, key);
                 self.outbox.counters.purged += 1;
                 self.outbox.stepped(&self.held, key, || Step::Purged);
                 self.delete(now, key, Removal::Delivered, None);

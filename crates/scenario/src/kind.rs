@@ -43,6 +43,7 @@ const CUSTODY_RETRY_MIN: Duration = Duration::from_secs(1);
 pub(crate) struct NodeKind {
     quota_octets: u64,
     quota_bundles: u64,
+    source_bundles: Option<u64>,
     removed_bound: usize,
     custody: Custody,
     segment_octets: u32,
@@ -99,6 +100,7 @@ impl NodeKind {
         Ok(Self {
             quota_octets: entries.size("quota").unwrap_or_default(),
             quota_bundles: entries.count("bundles").unwrap_or_default(),
+            source_bundles: entries.count("source_held_bundles"),
             removed_bound: (entries.count("removed_bound"))
                 .and_then(|count| usize::try_from(count).ok())
                 .unwrap_or_default(),
@@ -127,6 +129,7 @@ impl NodeKind {
             number,
             quota_octets: self.quota_octets,
             quota_bundles: self.quota_bundles,
+            source_bundles: self.source_bundles,
             removed_bound: self.removed_bound,
             custody: self.custody,
             segment_octets: self.segment_octets,

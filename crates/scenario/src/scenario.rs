@@ -125,6 +125,8 @@ pub struct Node {
     pub quota_octets: u64,
     /// Most bundles in its store.
     pub quota_bundles: u64,
+    /// Most bundles of one source endpoint in its store.
+    pub source_bundles: Option<u64>,
     /// Identities of removed bundles that it remembers.
     pub removed_bound: usize,
     /// Custody of bundles of version 6 at it.

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_scenario::scenario::Battery as Kind;
 
 use crate::dialling::road_at;
@@ -123,6 +124,7 @@ impl World {
             if let Some(battery) = self.battery_mut(at) {
                 battery.pass(now);
                 let power = match sends {
+                    true if planted(Mutant::SendingTakesNothing) => 0,
                     true => battery.kind.send_uw,
                     false => battery.kind.receive_uw,
                 };
@@ -159,6 +161,9 @@ impl World {
         battery.pass(now);
         if battery.left > 0 || battery.empty.is_some() {
             return self.watch_battery(at);
+        }
+        if planted(Mutant::EmptyBatterySends) {
+            return;
         }
         battery.empty = Some(now);
         let roads = self.machines.get(at.at()).map(|it| it.roads.clone());

@@ -221,8 +221,10 @@ impl World {
             congestion.handle_sent(now, sent);
         }
         way.busy = carriage.free;
-        self.radios.occupy((number, road), line, carriage.free);
-        let sending = carriage.leaving.ends.since(carriage.leaving.begins);
+        let busy = (now, carriage.free);
+        self.radios.occupy((number, road), line, busy);
+        let leaving = carriage.leaving;
+        let sending = leaving.ends.since(leaving.begins);
         way.flying.push_back(Flight {
             leaving: carriage.leaving,
             sent,
@@ -231,6 +233,7 @@ impl World {
         });
         self.queue
             .push(arrives, Occurrent::Arrival(key, side.other()));
+        self.judge_sending((number, line), leaving);
         self.spend(number, line, sending);
     }
 

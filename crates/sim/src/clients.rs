@@ -233,7 +233,7 @@ impl World {
         if unit.delivered.is_none() {
             unit.delivered = Some(now);
             if let Some(bundle) = unit.bundle {
-                self.precedence.handle_delivered(bundle);
+                self.precedence.handle_delivered(bundle, unit.to);
             }
             self.ledger.delivered += 1;
         }

@@ -7,10 +7,12 @@ use dhow_node::api::wire::BundleAdu;
 use dhow_scenario::scenario::{Clock, OnSent};
 
 use crate::connection::EndState;
+use crate::dialling::road_at;
 use crate::ledger::{BundleName, UnitName};
-use crate::oracle::{Blocked, Foul, Moment, Seen, Sending, Wrong};
+use crate::oracle::{Blocked, Burst, Foul, Moment, Seen, Sending, Wrong};
 use crate::portion::Portion;
 use crate::queue::{ConnectionKey, MachineIndex, Side};
+use crate::transmitter::Leaving;
 use crate::world::World;
 
 impl World {
@@ -277,6 +279,44 @@ impl World {
         };
         if let Err(wrong) = voyages.handle_report(node, record, &self.ledger, moment) {
             self.accuse_wrong(at, wrong);
+        }
+    }
+
+    /// Octets leave one side of a link: its radios do nothing else then, and the batteries at both ends have energy for it.
+    pub(crate) fn judge_sending(&mut self, (number, from): (u32, Side), leaving: Leaving) {
+        let now = self.now;
+        let Some(road) = self.roads.get(road_at(number)) else {
+            return;
+        };
+        let (sender, receiver) = (road.machine(from), road.machine(from.other()));
+        // The set-up of a connection takes no time.
+        let time = leaving.ends.since(leaving.begins);
+        let channel = road.channel.filter(|_| !time.is_zero());
+        let burst = channel.map(|channel| Burst {
+            link: number,
+            channel,
+            from: sender,
+            to: receiver,
+            begins: leaving.begins,
+            ends: leaving.ends,
+        });
+        if let Some(other) = burst.and_then(|burst| self.airtime.handle_sent(now, burst)) {
+            let [one, another] = [other.from, other.to].map(|at| self.name(at));
+            let what = format!(
+                "sends to {} while their channel is busy: {one} sends to {another}",
+                self.name(receiver)
+            );
+            self.accuse_wrong(sender, ("airtime", what));
+        }
+        for (at, is_sending) in [(sender, true), (receiver, false)] {
+            let empty = self.energy.handle_use(now, at, (is_sending, time));
+            if let Some(empty) = empty {
+                let what = format!(
+                    "{} although its battery has been empty for {empty:?}",
+                    if is_sending { "sends" } else { "receives" }
+                );
+                self.accuse_wrong(at, ("energy", what));
+            }
         }
     }
 

@@ -77,6 +77,7 @@ impl World {
                 Self::find_idle,
                 Self::find_late,
                 Self::find_leftover,
+                Self::find_greedy,
             ];
             for look in looks {
                 if let Some(wrong) = look(self, at) {
@@ -140,6 +141,25 @@ impl World {
             self.describe(carried)
         );
         Some(("arrives", what))
+    }
+
+    /// A source elsewhere that has more bundles on a node's disk than its share.
+    fn find_greedy(&mut self, at: MachineIndex) -> Option<Wrong> {
+        let machine = self.machines.get(at.at())?;
+        let most = machine.blueprint.config.source_limits.bundles?;
+        let mut held: BTreeMap<u32, u64> = BTreeMap::new();
+        for fact in self.kept.facts(at) {
+            let unit = self.ledger.carried(fact.name);
+            if let Some(unit) = unit.filter(|_| fact.previous.is_some()) {
+                *held.entry(unit.traffic).or_default() += 1;
+            }
+        }
+        let (traffic, held) = held.into_iter().find(|(_, held)| *held > most)?;
+        let what = format!(
+            "has {held} bundles of the source of traffic {} where {most} of one may be",
+            traffic + 1
+        );
+        Some(("within", what))
     }
 
     /// Room that a node counts as taken while its disk has less and nothing comes or goes.

@@ -8,6 +8,7 @@ use dhow_bundle::{DtnTime, EndpointId, NodeId};
 use dhow_node::ROUTING_SERVICE;
 use dhow_node::config::{
     Config, CustodyPolicy, DialTime, Enabled, LinkConfig, Reports, Route, Routing, SessionPolicy,
+    SourceLimits,
 };
 use dhow_node::contacts::{
     CONTACT_RATE_MAX, CONTACTS_BOUND, ContactError, ContactTable, PlannedContact,
@@ -133,6 +134,10 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 store_queue_octets: STORE_QUEUE_OCTETS,
                 echo_service: None,
                 perf_service: None,
+                source_limits: SourceLimits {
+                    bundles: node.source_bundles,
+                    ..SourceLimits::default()
+                },
                 removed_bound: node.removed_bound,
                 custody: custody(node.custody),
                 seed: entropy.draw(),

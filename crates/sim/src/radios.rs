@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_bundle::mutant::{Mutant, planted};
 use dhow_node::view::Unwritten;
 use dhow_scenario::scenario::{Channel, Sharing};
 
@@ -43,10 +44,8 @@ pub(crate) struct Radios {
 /// A radio.
 #[derive(Debug, Default)]
 struct Radio {
-    /// The time until which the radio is busy.
-    busy: Instant,
-    /// The link for which it is.
-    road: u32,
+    /// The links for which the radio is busy, and until when.
+    busy: Vec<(u32, Instant)>,
     /// The end whose bundle is under way, as far as is known.
     held: Option<Hold>,
     /// Ends of connections that wait until it is not, in order.
@@ -62,7 +61,7 @@ impl Radios {
     pub(crate) fn are_busy(&self, road: &Wire, now: Instant) -> bool {
         let is_busy = |at, radio| {
             let found = self.known.get(&(at, radio));
-            found.is_some_and(|it: &Radio| it.busy > now)
+            found.is_some_and(|it: &Radio| it.busy_until() > now)
         };
         road.channel.is_some_and(|Channel { radio, .. }| {
             is_busy(road.ends.0, radio) || is_busy(road.ends.1, radio)
@@ -74,7 +73,8 @@ impl Radios {
         let until = |key: &RadioKey| {
             let it = self.known.get(key)?;
             let is_held = it.held.is_some_and(|hold| hold.end != waiting);
-            Some(((it.busy > now).then_some(it.busy), is_held))
+            let busy = it.busy_until();
+            Some(((busy > now).then_some(busy), is_held))
         };
         let key = keys(road).max_by_key(until);
         if let Some(key) = key
@@ -104,7 +104,12 @@ impl Radios {
     }
 
     /// One end of a link sends, which keeps radios busy until an instant.
-    pub(crate) fn occupy(&mut self, (number, road): (u32, &Wire), from: Side, until: Instant) {
+    pub(crate) fn occupy(
+        &mut self,
+        (number, road): (u32, &Wire),
+        from: Side,
+        (now, until): (Instant, Instant),
+    ) {
         let Some(Channel { radio, sharing }) = road.channel else {
             return;
         };
@@ -115,9 +120,8 @@ impl Radios {
         }
         for at in busy {
             let it = self.known.entry((at, radio)).or_default();
-            if until > it.busy {
-                (it.busy, it.road) = (until, number);
-            }
+            it.busy.retain(|(_, until)| *until > now);
+            it.busy.push((number, until));
         }
     }
 
@@ -156,10 +160,9 @@ impl Radios {
             if is_held {
                 it.held = None;
             }
-            let is_busy = it.road == number && it.busy > now;
-            if is_busy {
-                it.busy = now;
-            }
+            let before = it.busy_until();
+            it.busy.retain(|(road, _)| *road != number);
+            let is_busy = before > now && it.busy_until() < before;
             if (is_busy || is_held) && !it.waiting.is_empty() {
                 queue.push(now, Occurrent::RadioFree(key.0, radio));
             }
@@ -168,17 +171,27 @@ impl Radios {
 
     /// The next that waits for a radio, where that is free.
     fn next(&mut self, key: RadioKey, now: Instant) -> Option<(ConnectionKey, Side)> {
-        let radio = self.known.get_mut(&key).filter(|it| it.busy <= now)?;
+        let radio = self
+            .known
+            .get_mut(&key)
+            .filter(|it| it.busy_until() <= now)?;
         radio.waiting.pop_front()
     }
 }
 
 impl Radio {
+    /// The time until which it is busy.
+    fn busy_until(&self) -> Instant {
+        let times = self.busy.iter().map(|(_, until)| *until);
+        times.max().unwrap_or(Instant::START)
+    }
+
     /// Ends that wait are called when it may be free.
     fn call(&mut self, (at, number): RadioKey, now: Instant, queue: &mut Queue) {
         if !self.waiting.is_empty() && !std::mem::replace(&mut self.is_called, true) {
-            let free = match self.busy > now {
-                true => self.busy,
+            let busy = self.busy_until();
+            let free = match busy > now {
+                true => busy,
                 false => now + LOOK_AGAIN,
             };
             queue.push(free, Occurrent::RadioFree(at, number));
@@ -220,7 +233,7 @@ impl World {
         let Some(road) = road.filter(|road| road.channel.is_some() && road.is_open()) else {
             return false;
         };
-        if self.radios.are_busy(road, self.now) {
+        if self.radios.are_busy(road, self.now) && !planted(Mutant::RadioNotAwaited) {
             return true;
         }
         let mut others = self.radios.holders(road).filter(|holder| *holder != end);
@@ -265,12 +278,16 @@ impl World {
     pub(crate) fn join_radios(&mut self, number: u32) {
         if let Some(road) = self.roads.get(road_at(number)) {
             self.radios.handle_contact(road);
+            if let Some(channel) = road.channel {
+                self.airtime.handle_contact(number, road.ends, channel);
+            }
         }
     }
 
     /// The radios at the ends of a link learn that a contact of it ends.
     pub(crate) fn part_radios(&mut self, number: u32) {
         if let Some(road) = self.roads.get(road_at(number)) {
+            self.airtime.handle_contact_end(number, road.ends);
             let queue = &mut self.queue;
             self.radios
                 .handle_contact_end((number, road), self.now, queue);

@@ -26,7 +26,9 @@ use crate::ledger::Ledger;
 use crate::looking::Awaited;
 use crate::machine::{Failing, Machine, Most};
 use crate::network::{NetworkError, blueprints};
-use crate::oracle::{Custodies, Kept, Precedence, Spreads, Violation, Voyages, beyond};
+use crate::oracle::{
+    Airtime, Custodies, Energy, Kept, Precedence, Spreads, Violation, Voyages, beyond,
+};
 use crate::payload::Payloads;
 use crate::queue::{Life, MachineIndex, Occurrent, Queue};
 use crate::radios::Radios;
@@ -62,6 +64,9 @@ pub struct World {
     pub(crate) roads: Vec<Wire>,
     /// Radios that do one thing at a time.
     pub(crate) radios: Radios,
+    /// Octets on the air, and the energy that they took, as oracles see it.
+    pub(crate) airtime: Airtime,
+    pub(crate) energy: Energy,
     /// The batteries of machines that have one; empty where none has.
     pub(crate) batteries: Vec<Option<Battery>>,
     pub(crate) connections: Vec<Option<Connection>>,
@@ -270,6 +275,8 @@ impl World {
             numbers: scenario.nodes.iter().map(|node| node.number).collect(),
             roads: Vec::with_capacity(scenario.links.len()),
             radios: Radios::default(),
+            airtime: Airtime::default(),
+            energy: Energy::new(scenario.nodes.iter().map(|node| node.battery)),
             batteries: Vec::new(),
             connections: Vec::new(),
             free_slots: Vec::new(),

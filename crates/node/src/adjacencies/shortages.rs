@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use dhow_bundle::Instant;
+use dhow_bundle::mutant::{Mutant, planted};
 
 use crate::adjacencies::neighbour::FULL_PAUSE;
 use crate::held::endpoints::EndpointIndex;
@@ -111,7 +112,10 @@ impl Shortages {
         for it in &mut self.0 {
             let waits = matches!(it.stage, Stage::Rests | Stage::Tried { left: 0, .. });
             if waits && it.until <= now {
-                it.stage = Stage::ONE;
+                match planted(Mutant::ShortageForEver) {
+                    true => it.until = now + LONGEST_REST * 86_400,
+                    false => it.stage = Stage::ONE,
+                }
             }
         }
     }
@@ -122,7 +126,8 @@ impl Shortages {
             let waits = matches!(it.stage, Stage::Rests | Stage::Tried { left: 0, .. });
             waits && it.source == source && octets >= it.octets
         };
-        let shortage = self.0.iter().find(bars)?;
+        let shortage = self.0.iter().find(bars);
+        let shortage = shortage.filter(|_| !planted(Mutant::ShortageForgotten))?;
         Some(match shortage.stage {
             Stage::Rests => Rest::Until(shortage.until),
             Stage::Tried { .. } => Rest::UntilAnswered,

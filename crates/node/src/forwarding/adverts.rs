@@ -2,17 +2,16 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::hash::Hasher as _;
 
 use dhow_bundle::cbor::{write_array, write_unsigned};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{Instant, NodeId, Now};
-use siphasher::sip::SipHasher24;
 
 use crate::adjacencies::Adjacencies;
 use crate::forwarding::Forwarding;
 use crate::held::Held;
-use crate::routing::{AdvertKey, acknowledgments};
+use crate::local::is_routing;
+use crate::routing::{AdvertKey, acknowledgments, arrived};
 
 impl Forwarding {
     /// Whether a router may have something to say.
@@ -50,6 +49,24 @@ impl Forwarding {
         self.routers.poll_advert(key, &hash)
     }
 
+    /// A bundle is where it was to go, here or elsewhere, and is held no longer than it takes to deliver it: the router of its destination tells neighbours that
+    /// this node needs no copy.
+    pub(crate) fn note_arrived(&mut self, held: &Held, key: BundleKey) {
+        let Some(entry) = held.entry(key).filter(|_| !self.routers.is_empty()) else {
+            return;
+        };
+        let [source, destination] =
+            [entry.source(), entry.destination()].map(|it| held.endpoints().id(it));
+        if entry.fragment().is_some() || source.is_null() || is_routing(destination) {
+            return;
+        }
+        let router = self.routers.find(destination);
+        let router = router.and_then(|router| self.routers.get_mut(router));
+        if let Some((router, identity)) = router.zip(identity(held, key)) {
+            router.handle_arrived(identity, entry.expires());
+        }
+    }
+
     /// A router's last advert to a neighbour has not left: true where the router says all again.
     pub(crate) fn tell_anew(&mut self, router: &str, peer: &NodeId) -> bool {
         let router = self.routers.named(router);
@@ -79,8 +96,23 @@ impl Forwarding {
     }
 }
 
+impl Forwarding {
+    /// The whole bundles for a neighbour's own node that it has, as its last advert to a router said.
+    pub(crate) fn take_ended(&mut self, held: &Held, router: &str) -> Vec<BundleKey> {
+        let router = self.routers.named(router);
+        let mut ended = router.map_or_else(Vec::new, |router| router.take_ended());
+        ended.retain(|key| held.entry(*key).is_some_and(|it| it.fragment().is_none()));
+        ended
+    }
+}
+
 /// The hash of a bundle's identity (docs/adverts.md).
 fn identity_hash(held: &Held, key: &AdvertKey, bundle: BundleKey) -> Option<u64> {
+    Some(arrived::hash(key, &identity(held, bundle)?))
+}
+
+/// A bundle's identity, as adverts hash it.
+fn identity(held: &Held, bundle: BundleKey) -> Option<Vec<u8>> {
     let entry = held.entry(bundle)?;
     let mut octets = Vec::with_capacity(48);
     held.endpoints().id(entry.source()).encode(&mut octets);
@@ -92,7 +124,5 @@ fn identity_hash(held: &Held, key: &AdvertKey, bundle: BundleKey) -> Option<u64>
         write_unsigned(&mut octets, fragment.range.offset);
         write_unsigned(&mut octets, fragment.range.length);
     }
-    let mut hasher = SipHasher24::new_with_key(key);
-    hasher.write(&octets);
-    Some(hasher.finish())
+    Some(octets)
 }

@@ -13,11 +13,13 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
 use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 
+use super::arrived::Arrived;
+use super::direct::DirectBundles;
 use super::fresh::FreshCopies;
 use super::lot::Lot;
 use super::neighbour::Peer;
 use super::summary::{
-    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, Summary, news_interval,
+    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, Look, Summary, news_interval,
 };
 use super::{AdvertKey, BundleChange, Contact, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
@@ -34,12 +36,21 @@ const GIVEN_OCTETS: usize = NOTE_OCTETS - 2;
 /// Bundles that may go as far as the neighbour is known which are looked at for one choice, of those that were passed by and of others.
 const LOOK_BOUND: usize = 64;
 
+/// Bundles that a neighbour is known to have which are passed by for one choice.
+const PASSED_BOUND: usize = 1_024;
+
 /// Bundles among which the lot is drawn where others may be giving a neighbour the same, and bundles that are looked at for them.
 const DRAWN: usize = 64;
 const DRAWN_LOOKS: usize = 256;
 
 /// A neighbour that has come is given nothing before it has told its bundles, or so long.
 const ADVERT_WAIT: Duration = Duration::from_secs(1);
+
+/// The work that is left for one choice.
+struct Work {
+    looks: usize,
+    passes: usize,
+}
 
 /// The router. The number of a bundle begins with the rank of its priority ([`order`]).
 #[derive(Default)]
@@ -48,6 +59,7 @@ pub(crate) struct Flood {
     next_number: u64,
     bundles: BTreeMap<u64, BundleKey>,
     numbers: BTreeMap<BundleKey, u64>,
+    direct: DirectBundles,
     /// The IDs of the nodes that were given a bundle, in CBOR one behind the other, in as many octets as a note has for them.
     given: BTreeMap<u64, Vec<u8>>,
     peers: BTreeMap<NodeId, Peer>,
@@ -59,11 +71,14 @@ pub(crate) struct Flood {
     present: BTreeSet<NodeId>,
     /// Bundles that others may have as well, as their adverts will say.
     fresh: FreshCopies,
+    arrived: Arrived,
+    /// Bundles that their nodes have, as these have said.
+    ended: Vec<BundleKey>,
     /// The bundles that came last, in that order: as many as one advert tells of.
     newest: VecDeque<u64>,
     now: Instant,
     /// When neighbours that are there are told again.
-    due: Option<Instant>,
+    due: Look,
 }
 
 impl Flood {
@@ -81,8 +96,10 @@ impl Flood {
     fn tidy(&mut self, peer: &NodeId) {
         let bundles = &self.bundles;
         if let Some(peer) = self.peers.get_mut(peer) {
-            peer.again.retain(|number, _| bundles.contains_key(number));
-            peer.paused
+            peer.ready.retain(|number| bundles.contains_key(number));
+            peer.resting
+                .retain(|number, _| bundles.contains_key(number));
+            peer.wakes
                 .retain(|(_, number)| bundles.contains_key(number));
             peer.known.retain(|number| bundles.contains_key(number));
         }
@@ -99,13 +116,9 @@ impl Flood {
         }
         self.newest.push_back(number);
         if !self.present.is_empty() {
-            self.be_due(self.now + GATHERED);
+            self.due.be_due(self.now + GATHERED);
         }
         number
-    }
-
-    fn be_due(&mut self, at: Instant) {
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
     /// The bundles from a number on that a neighbour which is there is to have a copy of, the newest first: as long as they wait for it, it may be about to give
@@ -116,7 +129,7 @@ impl Flood {
         let waits = |number: &&u64| {
             let is_behind = peer.is_behind(**number);
             let is_fresh = !is_behind && !peer.known.contains(*number);
-            is_fresh || peer.again.contains_key(*number)
+            is_fresh || peer.is_repeated(**number)
         };
         let waiting = since.filter(waits);
         waiting.filter_map(|number| self.bundles.get(number).copied())
@@ -182,7 +195,7 @@ impl Flood {
 
     /// Bundles of which a neighbour is to have a copy as far as is known, of each priority those that come last first.
     fn wanted(&self, peer: &Peer) -> impl Iterator<Item = (u64, BundleKey)> {
-        let again = peer.again.keys().rev();
+        let again = peer.ready.iter().rev().chain(peer.resting.keys().rev());
         let again = again.filter_map(|number| Some((*number, *self.bundles.get(number)?)));
         let others = self.priorities();
         let others = others.flat_map(move |priority| self.fresh(peer, priority).rev());
@@ -197,18 +210,41 @@ impl Flood {
         self.present.len() > 2
     }
 
+    /// The first of the bundles for a neighbour itself that may leave, with its number.
+    fn next_direct(
+        &mut self,
+        peer: &NodeId,
+        passage: &dyn Fn(BundleKey) -> Passage,
+    ) -> Option<(u64, BundleKey)> {
+        let mut over = Vec::new();
+        let mut found = None;
+        for number in self.direct.of(peer).take(LOOK_BOUND) {
+            let key = self.bundles.get(&number).copied();
+            match key.map(|key| (key, passage(key))) {
+                Some((key, Passage::Open)) => {
+                    found = Some((number, key));
+                    break;
+                }
+                Some((_, Passage::Later)) => {}
+                Some((_, Passage::Barred)) | None => over.push(number),
+            }
+        }
+        for number in over {
+            self.direct.finish(number, peer);
+        }
+        found
+    }
+
     /// The first of a neighbour's bundles that have another turn now, with its number.
     fn next_again(
         &mut self,
-        now: Instant,
         peer: &NodeId,
         passage: &dyn Fn(BundleKey) -> Passage,
     ) -> Option<(u64, BundleKey)> {
         let peer = self.peers.get_mut(peer)?;
         let mut over = Vec::new();
-        let due = peer.again.iter().filter(|(_, at)| **at <= now);
         let mut found = None;
-        for (&number, _) in due.take(LOOK_BOUND) {
+        for &number in peer.ready.iter().take(LOOK_BOUND) {
             let key = self.bundles.get(&number).copied();
             match key.map(|key| (key, passage(key))) {
                 Some((key, Passage::Open)) => {
@@ -228,7 +264,6 @@ impl Flood {
     /// One by lot of the first of a neighbour's bundles of a priority that have not had their turn.
     fn next_drawn(
         &mut self,
-        now: Instant,
         id: &NodeId,
         priority: Priority,
         passage: &dyn Fn(BundleKey) -> Passage,
@@ -248,7 +283,7 @@ impl Flood {
             match passage(key) {
                 Passage::Open => return Some(key),
                 Passage::Later => {
-                    peer.repeat(number, now, Some(now));
+                    peer.repeat(number);
                     peer.know(number);
                 }
                 Passage::Barred => peer.know(number),
@@ -257,32 +292,78 @@ impl Flood {
         None
     }
 
-    /// The first of a neighbour's bundles of a priority that have not had their turn; so many are looked at.
+    /// The first of a neighbour's bundles of a priority that have not had their turn, as far as the work goes that is left.
     fn next_fresh(
         &mut self,
-        now: Instant,
         id: &NodeId,
         priority: Priority,
-        (looks, passage): (&mut usize, &dyn Fn(BundleKey) -> Passage),
+        (work, passage): (&mut Work, &dyn Fn(BundleKey) -> Passage),
     ) -> Option<BundleKey> {
         let is_shared = self.present.len() > 1;
-        while *looks > 0 {
+        while work.looks > 0 && work.passes > 0 {
             let first = self.fresh(self.peers.get(id)?, priority).next();
             let (number, key) = first.map(|(number, key)| (*number, *key))?;
             let peer = self.peers.get_mut(id)?;
+            peer.skip_to(number);
             // It had its turn before those ahead of it: once, as the advert or the lot that said so did.
-            if !peer.known.remove(&number) {
-                *looks -= 1;
+            if peer.known.remove(&number) {
+                work.passes -= 1;
+            } else {
+                work.looks -= 1;
                 match passage(key) {
                     Passage::Open if !is_shared => return Some(key),
-                    Passage::Open => return self.next_drawn(now, id, priority, passage),
-                    Passage::Later => peer.repeat(number, now, Some(now)),
+                    Passage::Open => return self.next_drawn(id, priority, passage),
+                    Passage::Later => peer.repeat(number),
                     Passage::Barred => {}
                 }
             }
             peer.pass(number);
         }
+        self.peers.get_mut(id)?.has_more = true;
         None
+    }
+
+    /// A neighbour has some of the bundles that it was to have, these: it is given none of them.
+    fn learn_known(
+        &mut self,
+        now: Instant,
+        peer: &NodeId,
+        has: &dyn Fn(BundleKey) -> bool,
+    ) -> Vec<u64> {
+        let Some(neighbour) = self.peers.get_mut(peer) else {
+            return Vec::new();
+        };
+        neighbour.awaited = None;
+        neighbour.heard = Some(now);
+        neighbour.is_silent = false;
+        let Some(neighbour) = self.peers.get(peer) else {
+            return Vec::new();
+        };
+        let compared = self.wanted(neighbour).take(COMPARED_BOUND);
+        let known: Vec<u64> = compared
+            .filter(|(_, bundle)| has(*bundle))
+            .map(|(number, _)| number)
+            .collect();
+        if planted(Mutant::AdvertForEverybody) {
+            (self.peers.values_mut()).for_each(|it| it.learn(&known));
+        }
+        self.peer(peer).learn(&known);
+        for number in &known {
+            self.direct.finish(*number, peer);
+        }
+        known
+    }
+
+    /// The node that a bundle is for is known, where it is a single one: it is to have it, but if an earlier run has given it.
+    fn learn_destination(&mut self, number: u64, destination: Option<&NodeId>) {
+        let Some(destination) = destination.filter(|_| !self.direct.has(number)) else {
+            return;
+        };
+        self.direct.add(number, destination);
+        let peer = self.peers.get(destination);
+        if peer.is_some_and(|it| it.known.contains(&number)) {
+            self.direct.finish(number, destination);
+        }
     }
 
     /// A neighbour, remembered from now on.
@@ -334,8 +415,12 @@ impl Router for Flood {
     fn handle_bundle(&mut self, key: BundleKey, change: BundleChange<'_>) {
         let number = self.numbers.get(&key).copied();
         match (change, number) {
-            (BundleChange::Held(facts), None) => {
-                let number = self.number(key, facts.priority);
+            (BundleChange::Held(facts), known) => {
+                let number = known.unwrap_or_else(|| self.number(key, facts.priority));
+                self.learn_destination(number, facts.destination);
+                if known.is_some() {
+                    return;
+                }
                 if let Some(from) = facts.from.filter(|from| self.present.contains(*from)) {
                     self.peer(from).know(number);
                     if self.is_shared() {
@@ -351,6 +436,7 @@ impl Router for Flood {
                 self.numbers.remove(&key);
                 self.bundles.remove(&number);
                 self.given.remove(&number);
+                self.direct.remove(number);
             }
             (
                 BundleChange::Taken(peer) | BundleChange::Given(peer) | BundleChange::Barred(peer),
@@ -359,17 +445,26 @@ impl Router for Flood {
                 if matches!(change, BundleChange::Given(_)) {
                     self.give(number, peer);
                 }
+                self.direct.finish(number, peer);
                 let peer = self.peer(peer);
                 peer.finish(number);
                 peer.know(number);
             }
             (BundleChange::Returned(peer, at), Some(number)) => {
-                let peer = self.peer(peer);
-                if peer.is_behind(number) || peer.known.contains(&number) {
-                    peer.repeat(number, at, None);
+                let neighbour = self.peer(peer);
+                if neighbour.is_behind(number) || neighbour.known.contains(&number) {
+                    neighbour.rest(number, at);
+                    self.direct.finish(number, peer);
                 }
             }
-            (BundleChange::Held(_) | BundleChange::Noted(..), Some(_)) | (_, None) => {}
+            (BundleChange::Noted(..), Some(_)) | (_, None) => {}
+        }
+    }
+
+    fn handle_arrived(&mut self, identity: Vec<u8>, until: Instant) {
+        self.arrived.add(identity, until);
+        if !self.present.is_empty() {
+            self.due.be_due(self.now + GATHERED);
         }
     }
 
@@ -389,26 +484,38 @@ impl Router for Flood {
             neighbour.awaited = None;
             neighbour.is_silent = true;
         }
-        let again = self.next_again(now, peer, passage);
+        neighbour.has_more = false;
+        for number in neighbour.wake(now) {
+            self.direct.wait(number, peer);
+        }
+        let direct = match planted(Mutant::DestinationNotFirst) {
+            true => None,
+            false => self.next_direct(peer, passage),
+        };
+        let again = self.next_again(peer, passage);
+        let is_before = |(number, _): &(u64, BundleKey)| {
+            direct.is_none_or(|(direct, _)| priority_of(*number) > priority_of(direct))
+        };
+        let known = again.filter(is_before).or(direct);
         let more_urgent =
-            |priority: &Priority| again.is_none_or(|(number, _)| *priority > priority_of(number));
+            |priority: &Priority| known.is_none_or(|(number, _)| *priority > priority_of(number));
         let priorities: Vec<Priority> = self.priorities().take_while(more_urgent).collect();
-        let mut looks = LOOK_BOUND;
+        let mut work = Work {
+            looks: LOOK_BOUND,
+            passes: PASSED_BOUND,
+        };
         let fresh = (priorities.into_iter())
-            .find_map(|priority| self.next_fresh(now, peer, priority, (&mut looks, passage)));
-        fresh.or(again.map(|(_, key)| key))
+            .find_map(|priority| self.next_fresh(peer, priority, (&mut work, passage)));
+        fresh.or(known.map(|(_, key)| key))
     }
 
     fn wakes(&mut self, now: Instant, peer: &NodeId) -> Option<Instant> {
-        let peer = self.peers.get_mut(peer)?;
-        while let Some(&(at, _)) = peer.paused.first()
-            && at <= now
-        {
-            peer.paused.pop_first();
-        }
-        let paused = peer.paused.first().map(|&(at, _)| at);
+        let peer = self.peers.get(peer)?;
+        let more = peer.has_more.then_some(now);
+        let resting = peer.wakes.first().map(|&(at, _)| at.max(now));
         let fresh = self.fresh.wakes().filter(|at| *at > now);
-        peer.awaited.or(paused.into_iter().chain(fresh).min())
+        let first = more.into_iter().chain(resting).chain(fresh).min();
+        peer.awaited.or(first)
     }
 
     fn note(&self, key: BundleKey) -> Option<Bytes> {
@@ -430,15 +537,14 @@ impl Router for Flood {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.due
+        self.due.at()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
-        if self.due.is_none_or(|due| now < due) {
+        if !self.due.is_over(now) {
             return;
         }
-        self.due = None;
         for id in &self.present {
             let Some(peer) = self.peers.get(id) else {
                 continue;
@@ -446,14 +552,15 @@ impl Router for Flood {
             let Some((at, from)) = peer.told else {
                 continue;
             };
-            if self.news(peer, from).next().is_none() {
+            let has_arrived = peer.told_arrived < self.arrived.count();
+            if !has_arrived && self.news(peer, from).next().is_none() {
                 continue;
             }
             let at = at + news_interval(self.present.len());
             if at <= now {
                 self.untold.insert(id.clone());
             } else {
-                self.due = Some(self.due.map_or(at, |due| due.min(at)));
+                self.due.be_due(at);
             }
         }
     }
@@ -467,7 +574,7 @@ impl Router for Flood {
             let Some(peer) = self.peers.get(&id) else {
                 continue;
             };
-            let hashes: Vec<u64> = match peer.told {
+            let mut hashes: Vec<u64> = match peer.told {
                 None => {
                     let wanted = self.wanted(peer).take(ADVERT_BUNDLES);
                     wanted
@@ -479,11 +586,16 @@ impl Router for Flood {
                     news.filter_map(|bundle| hash(&key, bundle)).collect()
                 }
             };
+            let arrived = peer.told.map_or(0, |_| peer.told_arrived);
+            let room = ADVERT_BUNDLES.saturating_sub(hashes.len());
+            hashes.extend(self.arrived.hashes(&key, arrived, self.now).take(room));
             if hashes.is_empty() && peer.told.is_some() {
                 continue;
             }
             let told = (self.now, self.next_number);
-            self.peer(&id).told = Some(told);
+            let arrived = self.arrived.count();
+            let peer = self.peer(&id);
+            (peer.told, peer.told_arrived) = (Some(told), arrived);
             return Some((id, summary::write(&key, hashes.into_iter(), None)));
         }
         None
@@ -509,36 +621,29 @@ impl Router for Flood {
         };
         self.now = now;
         let has = |bundle| hash(&key, bundle).is_some_and(|it| hashes.contains(&it));
-        self.handle_known(now, peer, &has);
+        let known = self.learn_known(now, peer, &has);
+        let its_own = known
+            .iter()
+            .filter(|number| self.direct.is_for(**number, peer));
+        let ended = its_own.filter_map(|number| self.bundles.get(number).copied());
+        self.ended.extend(ended);
         true
     }
 
+    fn take_ended(&mut self) -> Vec<BundleKey> {
+        core::mem::take(&mut self.ended)
+    }
+
     fn handle_known(&mut self, now: Instant, peer: &NodeId, has: &dyn Fn(BundleKey) -> bool) {
-        let Some(neighbour) = self.peers.get_mut(peer) else {
-            return;
-        };
-        neighbour.awaited = None;
-        neighbour.heard = Some(now);
-        neighbour.is_silent = false;
-        let Some(neighbour) = self.peers.get(peer) else {
-            return;
-        };
-        let compared = self.wanted(neighbour).take(COMPARED_BOUND);
-        let known: Vec<u64> = compared
-            .filter(|(_, bundle)| has(*bundle))
-            .map(|(number, _)| number)
-            .collect();
-        if planted(Mutant::AdvertForEverybody) {
-            (self.peers.values_mut()).for_each(|it| it.learn(&known));
-        }
-        self.peer(peer).learn(&known);
+        self.learn_known(now, peer, has);
     }
 
     fn memory_octets(&self) -> usize {
         let of_peer = |(id, peer): (&NodeId, &Peer)| {
             text_octets(id.endpoint())
-                + tree_octets::<(u64, Instant)>(peer.again.len())
-                + tree_octets::<(Instant, u64)>(peer.paused.len())
+                + tree_octets::<u64>(peer.ready.len())
+                + tree_octets::<(u64, Instant)>(peer.resting.len())
+                + tree_octets::<(Instant, u64)>(peer.wakes.len())
                 + tree_octets::<u64>(peer.known.len())
                 + tree_octets::<(Priority, u64)>(peer.turns.len())
         };
@@ -550,6 +655,8 @@ impl Router for Flood {
             .saturating_add(tree_octets::<(Instant, NodeId)>(self.gone.len()))
             .saturating_add(tree_octets::<NodeId>(self.present.len()))
             .saturating_add(self.fresh.memory_octets())
+            .saturating_add(self.arrived.memory_octets())
+            .saturating_add(self.direct.memory_octets())
             .saturating_add(self.newest.capacity() * size_of::<u64>())
             .saturating_add(self.peers.iter().map(of_peer).sum())
     }

@@ -6,7 +6,9 @@
 //! their own). Either sees endpoint IDs, nodes and contacts; never octets, sessions or clocks.
 
 pub(crate) mod acknowledgments;
+pub(crate) mod arrived;
 mod candidate;
+mod direct;
 mod flood;
 mod fresh;
 mod lot;
@@ -141,6 +143,9 @@ pub(crate) trait Router: Send {
     /// A bundle has changed.
     fn handle_bundle(&mut self, key: BundleKey, change: BundleChange<'_>);
 
+    /// A bundle is where it was to go, here or elsewhere, and this node needs no copy of it: its identity, as adverts hash it, and when it expires.
+    fn handle_arrived(&mut self, _identity: Vec<u8>, _until: Instant) {}
+
     /// The next bundle for a neighbour that has room, of those that `passage` lets through. The same one each time until it has changed.
     fn next(
         &mut self,
@@ -192,6 +197,11 @@ pub(crate) trait Router: Send {
         advert: &[u8],
         hash: IdentityHash<'_>,
     ) -> bool;
+
+    /// The bundles for neighbours' own nodes that these have, as the last adverts said: no copy of them is wanted any more.
+    fn take_ended(&mut self) -> Vec<BundleKey> {
+        Vec::new()
+    }
 
     /// The bundles of which a neighbour needs no copy, as it says in other words than an advert's (docs/ibr-dtn.md).
     fn handle_known(&mut self, _: Instant, _: &NodeId, _has: &dyn Fn(BundleKey) -> bool) {}

@@ -1,21 +1,30 @@
 //! A neighbour of a router that floods: which bundles have had their turn with it.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 use dhow_bundle::{Instant, Priority};
 
 use super::lot::Lot;
 use crate::forwarding::turns::{order, priority_of};
 
+/// Bundles whose rest is over that have their turn at once, at most: the next choice wakes others.
+const WOKEN: usize = 1_024;
+
+/// Bundles that are held no more, and that one choice forgets the neighbour to have.
+const STALE: usize = 4;
+
 /// A neighbour, present or remembered.
 #[derive(Default)]
 pub(super) struct Peer {
     /// Of each priority all bundles before this number have had their turn; of one that is missing none.
     pub(super) turns: BTreeMap<Priority, u64>,
-    /// Those of them that have another, and when.
-    pub(super) again: BTreeMap<u64, Instant>,
-    /// Those of them that rest until then, the first to wake first.
-    pub(super) paused: BTreeSet<(Instant, u64)>,
+    /// Those of them that have another now.
+    pub(super) ready: BTreeSet<u64>,
+    /// Those of them that have another then.
+    pub(super) resting: BTreeMap<u64, Instant>,
+    /// The same, the first to wake first.
+    pub(super) wakes: BTreeSet<(Instant, u64)>,
     /// Those behind that have none: it has them.
     pub(super) known: BTreeSet<u64>,
     /// When it went, while it is away.
@@ -26,6 +35,10 @@ pub(super) struct Peer {
     pub(super) heard: Option<Instant>,
     /// When it was last told something, and before which number all bundles were, whatever their priority. None where it has come and is to be told of all.
     pub(super) told: Option<(Instant, u64)>,
+    /// The bundles that ever came for this node when it was told.
+    pub(super) told_arrived: u64,
+    /// Whether the last choice ended before all bundles were looked at that might go: it is asked again at once.
+    pub(super) has_more: bool,
     /// It had the time to tell, and did not: it is waited for no more until it does.
     pub(super) is_silent: bool,
     /// The order by lot in which it is given bundles where others may be giving it the same.
@@ -33,13 +46,35 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// A bundle has another turn from this time on.
-    pub(super) fn repeat(&mut self, number: u64, at: Instant, now: Option<Instant>) {
+    /// A bundle has another turn now.
+    pub(super) fn repeat(&mut self, number: u64) {
         self.finish(number);
-        self.again.insert(number, at);
-        if now.is_none_or(|now| at > now) {
-            self.paused.insert((at, number));
+        self.ready.insert(number);
+    }
+
+    /// A bundle has another turn from this time on.
+    pub(super) fn rest(&mut self, number: u64, until: Instant) {
+        self.finish(number);
+        self.resting.insert(number, until);
+        self.wakes.insert((until, number));
+    }
+
+    /// Bundles whose rest is over, of which so many have another turn now.
+    pub(super) fn wake(&mut self, now: Instant) -> Vec<u64> {
+        let mut woken = Vec::new();
+        while woken.len() < WOKEN
+            && let Some(&(at, number)) = self.wakes.first()
+            && at <= now
+        {
+            self.repeat(number);
+            woken.push(number);
         }
+        woken
+    }
+
+    /// Whether a bundle that has had its turn has another.
+    pub(super) fn is_repeated(&self, number: u64) -> bool {
+        self.ready.contains(&number) || self.resting.contains_key(&number)
     }
 
     /// It has these bundles.
@@ -66,6 +101,18 @@ impl Peer {
         self.turns.insert(priority_of(number), number + 1);
     }
 
+    /// No bundle of a priority is held before this one that has not had its turn.
+    pub(super) fn skip_to(&mut self, number: u64) {
+        self.turns.insert(priority_of(number), number);
+        for _ in 0..STALE {
+            let stale = order(priority_of(number), 0)..number;
+            let Some(&stale) = self.known.range(stale).next() else {
+                break;
+            };
+            self.known.remove(&stale);
+        }
+    }
+
     /// It has a bundle, or is about to.
     pub(super) fn know(&mut self, number: u64) {
         if !self.is_behind(number) {
@@ -75,8 +122,9 @@ impl Peer {
 
     /// A bundle has no other turn.
     pub(super) fn finish(&mut self, number: u64) {
-        if let Some(at) = self.again.remove(&number) {
-            self.paused.remove(&(at, number));
+        self.ready.remove(&number);
+        if let Some(at) = self.resting.remove(&number) {
+            self.wakes.remove(&(at, number));
         }
     }
 }

@@ -15,12 +15,13 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 
+use super::arrived::Arrived;
 use super::candidate::Bundle;
 use super::flood::items;
 use super::fresh::FreshCopies;
 use super::scheme::Scheme;
 use super::summary::{
-    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, Summary, news_interval,
+    self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, Look, Summary, news_interval,
 };
 use super::{AdvertKey, BundleChange, Contact, Facts, IdentityHash, Passage, Router};
 use crate::contacts::ContactTable;
@@ -92,6 +93,8 @@ struct Told {
     at: Instant,
     /// All bundles before this number.
     bundles: u64,
+    /// The bundles that ever came for this node.
+    arrived: u64,
     /// The table, when it had changed so many times, and when that was.
     table: (u64, Instant),
 }
@@ -138,10 +141,13 @@ pub(super) struct Replication<S> {
     silent: BTreeSet<NodeId>,
     /// Bundles that others may have as well, as their adverts will say.
     fresh: FreshCopies,
+    arrived: Arrived,
+    /// Bundles that their nodes have, as these have said.
+    ended: Vec<BundleKey>,
     /// The times that the scheme's table has changed.
     changes: u64,
     /// When neighbours that are there are told again, since bundles have come or the scheme's table has changed.
-    due: Option<Instant>,
+    due: Look,
 }
 
 impl<S: Scheme> Replication<S> {
@@ -156,8 +162,10 @@ impl<S: Scheme> Replication<S> {
             untold: BTreeSet::new(),
             silent: BTreeSet::new(),
             fresh: FreshCopies::default(),
+            arrived: Arrived::default(),
+            ended: Vec::new(),
             changes: 0,
-            due: None,
+            due: Look::default(),
         }
     }
 
@@ -165,12 +173,8 @@ impl<S: Scheme> Replication<S> {
     fn change(&mut self, now: Instant) {
         if self.scheme.has_table() {
             self.changes += 1;
-            self.be_due(now + REFRESH);
+            self.due.be_due(now + REFRESH);
         }
-    }
-
-    fn be_due(&mut self, at: Instant) {
-        self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
     /// When a neighbour is to be told something again; none where there is nothing.
@@ -178,7 +182,8 @@ impl<S: Scheme> Replication<S> {
         let told = peer.told?;
         let (changes, at) = told.table;
         let table = (changes != self.changes).then_some(at + REFRESH);
-        let has_news = peer.news(&self.bundles).next().is_some();
+        let has_news =
+            told.arrived < self.arrived.count() || peer.news(&self.bundles).next().is_some();
         let interval = news_interval(self.peers.len());
         let news = has_news.then_some(told.at + interval);
         let first = table.into_iter().chain(news).min();
@@ -385,7 +390,7 @@ impl<S: Scheme> Router for Replication<S> {
                 }
                 self.offer(number);
                 if !self.peers.is_empty() {
-                    self.be_due(self.now + GATHERED);
+                    self.due.be_due(self.now + GATHERED);
                 }
             }
             (BundleChange::Noted(_, note), None) => {
@@ -430,6 +435,13 @@ impl<S: Scheme> Router for Replication<S> {
                 }
             }
             (BundleChange::Noted(..), Some(_)) | (_, None) => {}
+        }
+    }
+
+    fn handle_arrived(&mut self, identity: Vec<u8>, until: Instant) {
+        self.arrived.add(identity, until);
+        if !self.peers.is_empty() {
+            self.due.be_due(self.now + GATHERED);
         }
     }
 
@@ -530,21 +542,21 @@ impl<S: Scheme> Router for Replication<S> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.due
+        self.due.at()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
-        if self.due.is_none_or(|due| now < due) {
+        if !self.due.is_over(now) {
             return;
         }
-        self.due = None;
         let peers = self.peers.iter();
         let times = peers.filter_map(|(id, peer)| Some((id, self.tells_at(peer)?)));
         let (now_due, later): (Vec<_>, Vec<_>) = times.partition(|(_, at)| *at <= now);
-        self.due = later.into_iter().map(|(_, at)| at).min();
+        let next = later.into_iter().map(|(_, at)| at).min();
         let now_due: Vec<NodeId> = now_due.into_iter().map(|(id, _)| id.clone()).collect();
         self.untold.extend(now_due);
+        next.into_iter().for_each(|at| self.due.be_due(at));
     }
 
     fn has_adverts(&self) -> bool {
@@ -558,7 +570,10 @@ impl<S: Scheme> Router for Replication<S> {
             };
             let newest = peer.news(&self.bundles).rev().take(ADVERT_BUNDLES);
             let hashes = newest.filter_map(|bundle| hash(&key, bundle.key));
-            let hashes: Vec<u64> = hashes.collect();
+            let mut hashes: Vec<u64> = hashes.collect();
+            let arrived = peer.told.map_or(0, |told| told.arrived);
+            let room = ADVERT_BUNDLES.saturating_sub(hashes.len());
+            hashes.extend(self.arrived.hashes(&key, arrived, self.now).take(room));
             let keeps_table = |told: &Told| {
                 let (changes, at) = told.table;
                 changes == self.changes || self.now < at + REFRESH
@@ -571,6 +586,7 @@ impl<S: Scheme> Router for Replication<S> {
             peer.told = Some(Told {
                 at: self.now,
                 bundles: self.next_number,
+                arrived: self.arrived.count(),
                 table: known.map_or((self.changes, self.now), |known| known.table),
             });
             let advert = summary::write(&key, hashes.into_iter(), table.as_deref());
@@ -609,12 +625,19 @@ impl<S: Scheme> Router for Replication<S> {
             self.change(now);
         }
         let has = |bundle| hash(&key, bundle).is_some_and(|it| hashes.contains(&it));
+        let is_its_own = |it: &&Bundle| it.destination.as_ref() == Some(peer) && has(it.key);
+        let ended = self.bundles.values().filter(is_its_own);
+        self.ended.extend(ended.map(|it| it.key));
         let is_waited_for = (self.peers.get(peer)).is_some_and(|peer| peer.awaited.is_some());
         match table.is_some() || is_waited_for {
             true => self.handle_known(now, peer, &has),
             false => self.learn_known(peer, &has),
         }
         true
+    }
+
+    fn take_ended(&mut self) -> Vec<BundleKey> {
+        core::mem::take(&mut self.ended)
     }
 
     fn handle_known(&mut self, now: Instant, peer: &NodeId, has: &dyn Fn(BundleKey) -> bool) {
@@ -665,6 +688,7 @@ impl<S: Scheme> Router for Replication<S> {
             .saturating_add(tree_octets::<(NodeId, Peer)>(self.peers.len()))
             .saturating_add(tree_octets::<NodeId>(self.silent.len()))
             .saturating_add(self.fresh.memory_octets())
+            .saturating_add(self.arrived.memory_octets())
             .saturating_add(bundles.sum())
             .saturating_add(self.peers.iter().map(of_peer).sum())
             .saturating_add(self.scheme.memory_octets())

@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use dhow_bundle::Instant;
 use dhow_bundle::cbor::{Reader, write_array, write_byte_string};
 
 use super::AdvertKey;
@@ -25,6 +26,27 @@ pub(super) fn news_interval(neighbours: usize) -> Duration {
     let neighbours = u32::try_from(neighbours).unwrap_or(u32::MAX);
     let shared = NEWS_SHARE.saturating_mul(neighbours);
     shared.clamp(NEWS_INTERVAL_LEAST, NEWS_INTERVAL_MOST)
+}
+
+/// When a router looks at which neighbours that are there are told something again.
+#[derive(Default)]
+pub(super) struct Look(Option<Instant>);
+
+impl Look {
+    /// It does so at this time at the latest.
+    pub(super) fn be_due(&mut self, at: Instant) {
+        self.0 = Some(self.0.map_or(at, |due| due.min(at)));
+    }
+
+    /// When it does.
+    pub(super) const fn at(&self) -> Option<Instant> {
+        self.0
+    }
+
+    /// Whether it does so now; then it is due no more.
+    pub(super) fn is_over(&mut self, now: Instant) -> bool {
+        self.0.take_if(|due| *due <= now).is_some()
+    }
 }
 
 /// Bundles that are compared with a neighbour's advert, at most.

@@ -33,6 +33,13 @@ pub(super) const NODE_KEYS: &[Key] = &[
         "100000",
         "Bundles that its store takes.",
     ),
+    key(
+        "source_held_bundles",
+        Kind::Integer(1, 1_000_000_000),
+        Absent::Means("no limit but 'bundles'"),
+        "1000",
+        "Bundles of one source endpoint that may be in its store at a time: further ones of neighbours are refused.",
+    ),
     with_default(
         "removed_bound",
         Kind::Integer(0, 100_000_000),

@@ -3,8 +3,10 @@
 //! An oracle is told what passes between nodes, stores and applications, or looks at the world, and says what is wrong as
 //! a sentence. It knows nothing of how a node works.
 
+mod airtime;
 mod arrives;
 mod custody;
+mod energy;
 mod kept;
 mod ltp;
 mod noted;
@@ -24,13 +26,15 @@ use dhow_bundle::Instant;
 
 use crate::queue::MachineIndex;
 
+pub use airtime::{Airtime, Burst};
 pub use arrives::overdue;
 pub use custody::{Custodies, Told};
+pub use energy::Energy;
 pub use kept::{Fact, Given, Hit, Kept, Losses, Lost, Room};
 pub use ltp::Observer;
 pub use once::redelivered;
 pub use onlooker::Onlooker;
-pub use precedence::{Precedence, Waiting};
+pub use precedence::{Leaving, Precedence, Waiting};
 pub use referee::{Blocked, Foul, Referee, Seen};
 pub use spread::{Rule, Spreads};
 pub use unaltered::altered;

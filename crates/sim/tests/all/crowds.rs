@@ -48,3 +48,56 @@ fn few_copies_in_a_room_are_of_bundles_that_are_there() {
         assert!(duplicates < 600, "{router}: {duplicates}");
     }
 }
+
+/// Two carriers are given twenty bundles and meet their destination one after the other, then each other: copies that were taken, and those that nobody needed.
+fn carried(router: &str) -> (u64, u64) {
+    let meet = |from: &str, to: &str, start: u32| {
+        format!(
+            "[[link]]\nbetween = [\"{from}\", \"{to}\"]\nrate = \"8Mbit\"\ndelay = \"1ms\"\n[[contact]]\nlink = \"{from}-{to}\"\nstart = \"{start}s\"\nfor = \"60s\"\n"
+        )
+    };
+    let nodes =
+        ["camp", "mule", "cart", "port"].map(|name| format!("[[node]]\nname = \"{name}\"\n"));
+    let text = format!(
+        r#"
+        {}
+        {}
+        [[routing]]
+        node = "*"
+        router = "{router}"
+        acknowledgments = "none"
+        [[traffic]]
+        from = "camp"
+        to = "port"
+        start = "1s"
+        count = 20
+        size = "10kB"
+        [stop]
+        at = "10min"
+        "#,
+        nodes.concat(),
+        [
+            meet("camp", "mule", 10),
+            meet("camp", "cart", 80),
+            meet("mule", "port", 150),
+            meet("cart", "port", 220),
+            meet("cart", "mule", 290),
+        ]
+        .concat()
+    );
+    let world = run(&scenario(&text), 1);
+    assert_eq!(world.ledger().delivered, 20);
+    (world.counts().relayed, world.counts().duplicates)
+}
+
+#[test]
+fn a_destination_that_says_what_it_has_is_brought_nothing_twice() {
+    for router in ["flood", "epidemic", "maxprop"] {
+        let (relayed, duplicates) = carried(router);
+        // Three copies of each are of use. The first may be given to its application before it is durable, of which neighbours are not told.
+        assert!(
+            relayed - duplicates == 60 && duplicates <= 1,
+            "{router}: {relayed}, {duplicates}"
+        );
+    }
+}

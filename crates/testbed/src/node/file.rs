@@ -252,6 +252,10 @@ fn store(node: &Node) -> Table {
         .with("quota", node.quota_octets.to_string())
         .with("quota_bundles", node.quota_bundles.to_string())
         .with("removed_bound", node.removed_bound.to_string());
+    let table = match node.source_bundles {
+        Some(bundles) => table.with("source_held_bundles", bundles.to_string()),
+        None => table,
+    };
     match node.segment_octets {
         SIMULATED_SEGMENT_OCTETS => table,
         octets => table.with("segment", octets.to_string()),
