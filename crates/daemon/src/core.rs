@@ -514,7 +514,7 @@ impl Core {
         }
     }
 
-    /// Begins the end: the node finishes transfers under way.
+    /// Begins the end: the node finishes transfers under way. Called again, it gives them up.
     pub fn shut_down(&self) {
         self.signals.shutting_down.set(true);
         self.handle(Event::Shutdown);

@@ -34,6 +34,9 @@ pub(crate) async fn drain(core: &Core, store: &Answers, signals: &mut Signals) {
     };
     if !finished {
         tracing::warn!("ending before everything under way is done");
+        // Peers that would wait for what is given up are told.
+        core.shut_down();
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, core.idle()).await;
     }
     // Applications' connections have no end of their own.
     core.close_all();

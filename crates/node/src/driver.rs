@@ -209,7 +209,8 @@ pub enum Event {
         /// The command.
         command: OperatorCommand,
     },
-    /// Finish transfers in progress, end all sessions, take nothing new.
+    /// Finish transfers in progress, end all sessions, take nothing new. Said again, it gives up transfers that outlast the silence of
+    /// a peer, and tells the peer so.
     Shutdown,
     /// A datagram came to a place where beacons are heard ([`Config::discover`](crate::config::Config::discover)).
     Beacon {

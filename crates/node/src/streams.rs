@@ -503,12 +503,26 @@ impl Node {
 
     /// Finish transfers in progress, end all sessions, take nothing new.
     pub(crate) fn shut_down(&mut self, now: Now) {
+        if self.stage == Stage::ShuttingDown {
+            return self.give_up_transfers(now);
+        }
         self.stage = Stage::ShuttingDown;
         self.depart();
         let sessions: Vec<SessionId> = self.adjacencies.neighbours().map(|(it, _)| it).collect();
         for session in sessions {
             self.adjacencies
                 .terminate(&mut self.attention, now, session);
+        }
+    }
+
+    /// Peers are told of transfers that are given up, over layers where these outlast the silence of their sender.
+    fn give_up_transfers(&mut self, now: Now) {
+        let sessions = self.adjacencies.neighbours().map(|(it, _)| it);
+        for session in sessions.collect::<Vec<SessionId>>() {
+            if self.adjacencies.keeps_transfers(session) {
+                self.adjacencies
+                    .terminate(&mut self.attention, now, session);
+            }
         }
     }
 

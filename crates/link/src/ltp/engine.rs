@@ -83,7 +83,19 @@ enum Phase {
     Open,
     /// The sessions that have begun go on, until the instant at the latest.
     Ending(TerminateReason, Instant),
+    /// All of them are cancelled, and the peer is told so, until the instant at the latest.
+    Leaving(TerminateReason, Instant),
     Down,
+}
+
+impl Phase {
+    /// Why the link ends, and when at the latest.
+    const fn end(self) -> Option<(TerminateReason, Instant)> {
+        match self {
+            Self::Ending(reason, end) | Self::Leaving(reason, end) => Some((reason, end)),
+            Self::Open | Self::Down => None,
+        }
+    }
 }
 
 impl Engine {
@@ -277,21 +289,32 @@ impl Engine {
     }
 
     fn terminate(&mut self, now: Instant, reason: TerminateReason) {
-        if self.phase == Phase::Open {
-            let end = now + self.local.config.termination_timeout;
-            self.phase = Phase::Ending(reason, end);
-            self.outgoing.end(now, &mut self.local);
-            self.local.events.push_back(DatagramEvent::Ending);
+        match self.phase {
+            Phase::Open => {
+                let end = now + self.local.config.termination_timeout;
+                self.phase = Phase::Ending(reason, end);
+                self.outgoing.end(now, &mut self.local);
+                self.local.events.push_back(DatagramEvent::Ending);
+            }
+            // Asked a second time, it waits for nobody any more.
+            Phase::Ending(reason, end) => {
+                self.phase = Phase::Leaving(reason, end);
+                self.outgoing.break_off(now, &mut self.local);
+            }
+            Phase::Leaving(..) | Phase::Down => {}
         }
     }
 
     /// Transfers end whose datagrams have left, and an ending link once nothing is left to wait for.
     pub(super) fn settle(&mut self) {
         self.outgoing.left(self.left, &mut self.local.events);
-        if let Phase::Ending(reason, _) = self.phase
-            && self.outgoing.is_idle()
-            && self.local.operations.is_empty()
-        {
+        let is_over = self.local.operations.is_empty()
+            && match self.phase {
+                Phase::Ending(..) => self.outgoing.is_idle(),
+                Phase::Leaving(..) => self.left == self.given,
+                Phase::Open | Phase::Down => false,
+            };
+        if is_over && let Some((reason, _)) = self.phase.end() {
             self.close(DownReason::Terminated(reason));
         }
     }
@@ -470,7 +493,7 @@ impl DatagramLink for Engine {
             self.filled = None;
         }
         self.settle();
-        if let Phase::Ending(reason, end) = self.phase
+        if let Some((reason, end)) = self.phase.end()
             && end <= now
         {
             self.close(DownReason::Terminated(reason));
@@ -508,10 +531,7 @@ impl DatagramLink for Engine {
             return None;
         }
         let filled = (self.filled).filter(|_| self.path.outgoing == PathState::Open);
-        let end = match self.phase {
-            Phase::Ending(_, end) => Some(end),
-            Phase::Open | Phase::Down => None,
-        };
+        let end = self.phase.end().map(|(_, end)| end);
         let alarms = [self.outgoing.alarms.first(), self.incoming.alarms.first()];
         let others = [filled, end, self.local.faults.deadline()];
         alarms.into_iter().chain(others).flatten().min()

@@ -421,6 +421,14 @@ impl SessionsOut {
         }
     }
 
+    /// The link ends at once: the peer is told that no block which has begun goes on.
+    pub(super) fn break_off(&mut self, now: Instant, local: &mut Local) {
+        let sending = self.sessions.values().filter(|it| it.state.is_sending());
+        for number in sending.map(|it| it.id.number).collect::<Vec<_>>() {
+            self.cancel_session(now, local, number, Reason::SystemCancelled, None);
+        }
+    }
+
     /// The link is over: every transfer has failed.
     pub(super) fn close(&mut self, events: &mut VecDeque<DatagramEvent>) {
         let leaving = self.leaving.transfers();

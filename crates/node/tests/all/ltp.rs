@@ -143,6 +143,22 @@ fn blocks_of_a_sender_that_died_give_way_to_those_that_it_begins_anew() {
     assert_eq!((stored(&world, 0), stored(&world, 1)), (0, 0));
 }
 
+/// A node that ends, and whose driver waits no longer for its transfers, leaves no part of them at its peer.
+#[test]
+fn a_node_that_ends_takes_back_blocks_that_it_gives_up() {
+    let mut world = pair(23, LtpPolicy::default(), |_, _| ());
+    world.air.least = 1_000;
+    offer(&mut world, &[2_000; 5]);
+    world.stay(2);
+    assert_eq!(stored(&world, 1), 5);
+    world.air.least = 0;
+    world.handle(0, Event::Shutdown);
+    world.handle(0, Event::Shutdown);
+    world.settle();
+    assert_eq!(stored(&world, 1), 0);
+    assert!(world.machines[0].node.as_ref().unwrap().is_idle());
+}
+
 #[test]
 fn a_session_stands_before_anything_is_heard_of_the_peer() {
     let mut world = pair(9, LtpPolicy::default(), |_, _| ());

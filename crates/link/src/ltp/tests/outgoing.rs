@@ -387,6 +387,24 @@ fn an_ending_link_waits_for_its_sessions() {
     assert_eq!((script.told(), script.sent()), (vec![], vec![]));
 }
 
+/// A peer would keep the places of blocks that are given up until it has waited long enough.
+#[test]
+fn an_engine_that_ends_at_once_cancels_its_blocks() {
+    let mut script = Script::new(config());
+    script.transmit(0, 50);
+    script.transmit(1, 50);
+    assert_eq!(script.sent().len(), 2);
+    let reason = TerminateReason::Unknown;
+    script.command(LinkCommand::Terminate { reason });
+    assert_eq!(script.sent(), []);
+    script.command(LinkCommand::Terminate { reason });
+    let cancel = "cancel by Sender: SystemCancelled";
+    assert_eq!(all(&script.sent()), [cancel, cancel]);
+    let told = script.told();
+    assert_eq!(told.last().unwrap(), "Down(Terminated(Unknown))");
+    assert_eq!(script.engine.poll_timeout(), None);
+}
+
 /// A peer that claims every second octet is listened to as far as there is room, and the session goes on.
 #[test]
 fn claims_are_bounded() {
