@@ -1,8 +1,8 @@
 //! Incoming sessions that give way to newer ones where as many are open as may be.
 //!
 //! A sender that dies leaves its sessions open here, and does not know of them once it is back: its new ones would be dropped until the old
-//! ones were given up for their silence. So where there is no place for a session, the one that has been silent longest gives way, if it has
-//! been silent for longer than any answer takes. Each engine has sessions of its own, so no neighbour takes places of another.
+//! ones were given up for their silence. So where octets are missing of as many blocks as may be, the session that has been silent longest gives
+//! way to a new one, if it has been silent for longer than any answer takes. Each engine has sessions of its own, so no neighbour takes places of another.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -37,8 +37,9 @@ impl SessionsIn {
             return true;
         }
         local.faults.count(Fault::TooManySessions);
-        // RFC 5326 6.5: silence says nothing while nothing can come.
-        if local.distance.deaf_since.is_some() {
+        // A sender that has as many blocks under way as may be, of some of which it waits for the last report, has no more of these than
+        // places, and goes on with each of them. RFC 5326 6.5: silence says nothing while nothing can come.
+        if self.partial < most || local.distance.deaf_since.is_some() {
             return false;
         }
         let Some(number) = self.longest_silent(now, &local.config) else {
@@ -51,6 +52,20 @@ impl SessionsIn {
             self.over(local, number, None);
         }
         true
+    }
+
+    /// Count a session among those of which octets are missing, as long as some are.
+    pub(super) fn count(&mut self, number: u64) {
+        let Some(session) = self.sessions.get_mut(&number) else {
+            return;
+        };
+        let is_partial = session.silent_since().is_some();
+        match (session.is_partial, is_partial) {
+            (false, true) => self.partial = self.partial.saturating_add(1),
+            (true, false) => self.partial = self.partial.saturating_sub(1),
+            _ => {}
+        }
+        session.is_partial = is_partial;
     }
 
     fn longest_silent(&mut self, now: Instant, config: &Config) -> Option<u64> {

@@ -23,6 +23,8 @@ pub(super) struct SessionIn {
     pub(super) cancellation: Option<(Reason, Awaited)>,
     /// When the peer last said something.
     heard: Instant,
+    /// Whether it is counted among those of which octets are missing.
+    pub(super) is_partial: bool,
 }
 
 /// The end that time brings to a session.
@@ -46,6 +48,7 @@ impl SessionIn {
             reporting: Reporting::new(first_serial),
             cancellation: None,
             heard: now,
+            is_partial: false,
         }
     }
 

@@ -32,6 +32,8 @@ pub(super) struct SessionsIn {
     pub(super) alarms: Alarms,
     /// Sessions that are cancelled here, of which the sender has not acknowledged that.
     pub(super) cancelled: usize,
+    /// Sessions of which octets are missing.
+    pub(super) partial: usize,
     pub(super) silent: Silent,
 }
 
@@ -45,6 +47,7 @@ impl SessionsIn {
             closed: Closed::new(remembered),
             alarms: Alarms::default(),
             cancelled: 0,
+            partial: 0,
             silent: Silent::default(),
         }
     }
@@ -223,6 +226,7 @@ impl SessionsIn {
 
     /// After anything has happened to a session: its alarm, or its end.
     fn settle(&mut self, now: Instant, local: &mut Local, number: u64) {
+        self.count(number);
         let Some(session) = self.sessions.get_mut(&number) else {
             return;
         };
@@ -245,6 +249,8 @@ impl SessionsIn {
         if let Some(session) = self.sessions.remove(&number) {
             let cancelled = usize::from(session.cancellation.is_some());
             self.cancelled = self.cancelled.saturating_sub(cancelled);
+            let partial = usize::from(session.is_partial);
+            self.partial = self.partial.saturating_sub(partial);
             let parts = &session.reception.parts;
             let over = Over {
                 length: parts.length,
@@ -387,6 +393,7 @@ impl SessionsIn {
         self.alarms.clear();
         self.beyond = 0;
         self.cancelled = 0;
+        self.partial = 0;
     }
 
     /// A report or cancellation has left: the wait for its answer begins (RFC 5326 6.3, 6.15).

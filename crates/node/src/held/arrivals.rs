@@ -185,7 +185,7 @@ impl Arrivals {
         self.slots.iter().map(|(key, arrival)| (*key, arrival))
     }
 
-    /// How many there are.
+    /// Their number.
     pub(crate) fn begun(&self) -> u64 {
         u64::try_from(self.slots.len()).unwrap_or(u64::MAX)
     }

@@ -35,6 +35,7 @@ mod hostile;
 mod limits;
 mod links;
 mod ltp;
+mod ltp_blocks;
 mod ltp_contacts;
 mod one_way;
 mod passing;

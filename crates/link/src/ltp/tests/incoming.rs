@@ -447,7 +447,7 @@ fn what_comes_is_bounded() {
     assert_eq!(script.engine.incoming.held().1, 10);
 }
 
-/// Where no place is left, the session gives way that has been silent longest, for three round trips at least (6.3 s here); its sender is told.
+/// If no place is left, the session gives way that has been silent longest, for three round trips at least (6.3 s here); its sender is told.
 #[test]
 fn the_session_that_is_silent_longest_gives_way() {
     let mut script = Script::new(Config {
