@@ -36,15 +36,15 @@ impl SessionsIn {
         if self.len().saturating_sub(self.cancelled.min(most)) < most {
             return true;
         }
-        local.faults.count(Fault::TooManySessions);
         // A sender that has as many blocks under way as may be, of some of which it waits for the last report, has no more of these than
         // places, and goes on with each of them. RFC 5326 6.5: silence says nothing while nothing can come.
-        if self.partial < most || local.distance.deaf_since.is_some() {
-            return false;
-        }
-        let Some(number) = self.longest_silent(now, &local.config) else {
+        let may_give_way = self.partial >= most && local.distance.deaf_since.is_none();
+        let silent = may_give_way.then(|| self.longest_silent(now, &local.config));
+        let Some(number) = silent.flatten() else {
+            local.faults.count(Fault::TooManySessions);
             return false;
         };
+        local.faults.count(Fault::Idle);
         if self.cancelled < most {
             self.cancel(now, local, number, Reason::SystemCancelled, None);
         } else {
