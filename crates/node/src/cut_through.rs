@@ -25,6 +25,7 @@ use dhow_link::stream::LinkCommand;
 use crate::adjacencies::session_id::SessionId;
 use crate::before_sync::Orphan;
 use crate::held::retention::Trigger;
+use crate::local::Locality;
 use crate::node::Node;
 
 /// The time that others wait behind a bundle that is coming in before another session is dialled for them.
@@ -37,6 +38,7 @@ impl Node {
             return false;
         };
         self.held.advance(&mut self.outbox, key, Trigger::Taken);
+        self.arrive_ahead(now, key);
         let Some(entry) = self.held.entry(key) else {
             return false;
         };
@@ -63,6 +65,17 @@ impl Node {
             CutThrough::Failed(refused) => self.not_taken(now, key, refused),
         }
         true
+    }
+
+    /// A bundle that was given away before it was durable is at its destination, if this is it.
+    fn arrive_ahead(&mut self, now: Now, key: BundleKey) {
+        let Some(entry) = self.held.entry(key) else {
+            return;
+        };
+        let locality = self.held.endpoints().locality(entry.destination());
+        if locality != Locality::Remote && entry.fragment().is_none() {
+            self.acknowledge_arrival(now, key);
+        }
     }
 
     /// The transfer of a bundle that is not durable yet is over; false when it is another's.
