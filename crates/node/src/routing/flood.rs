@@ -17,7 +17,7 @@ use super::arrived::Arrived;
 use super::direct::DirectBundles;
 use super::fresh::FreshCopies;
 use super::lot::Lot;
-use super::neighbour::Peer;
+use super::neighbour::{Peer, Told};
 use super::summary::{
     self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, Look, Summary, news_interval,
 };
@@ -216,19 +216,7 @@ impl Flood {
         peer: &NodeId,
         passage: &dyn Fn(BundleKey) -> Passage,
     ) -> Option<(u64, BundleKey)> {
-        let mut over = Vec::new();
-        let mut found = None;
-        for number in self.direct.of(peer).take(LOOK_BOUND) {
-            let key = self.bundles.get(&number).copied();
-            match key.map(|key| (key, passage(key))) {
-                Some((key, Passage::Open)) => {
-                    found = Some((number, key));
-                    break;
-                }
-                Some((_, Passage::Later)) => {}
-                Some((_, Passage::Barred)) | None => over.push(number),
-            }
-        }
+        let (found, over) = first_open(&self.bundles, self.direct.of(peer), passage);
         for number in over {
             self.direct.finish(number, peer);
         }
@@ -242,19 +230,8 @@ impl Flood {
         passage: &dyn Fn(BundleKey) -> Passage,
     ) -> Option<(u64, BundleKey)> {
         let peer = self.peers.get_mut(peer)?;
-        let mut over = Vec::new();
-        let mut found = None;
-        for &number in peer.ready.iter().take(LOOK_BOUND) {
-            let key = self.bundles.get(&number).copied();
-            match key.map(|key| (key, passage(key))) {
-                Some((key, Passage::Open)) => {
-                    found = Some((number, key));
-                    break;
-                }
-                Some((_, Passage::Later)) => {}
-                Some((_, Passage::Barred)) | None => over.push(number),
-            }
-        }
+        let ready = peer.ready.iter().copied();
+        let (found, over) = first_open(&self.bundles, ready, passage);
         for number in over {
             peer.finish(number);
         }
@@ -549,14 +526,14 @@ impl Router for Flood {
             let Some(peer) = self.peers.get(id) else {
                 continue;
             };
-            let Some((at, from)) = peer.told else {
+            let Some(told) = peer.told else {
                 continue;
             };
-            let has_arrived = peer.told_arrived < self.arrived.count();
-            if !has_arrived && self.news(peer, from).next().is_none() {
+            let has_arrived = told.arrived < self.arrived.count();
+            if !has_arrived && self.news(peer, told.bundles).next().is_none() {
                 continue;
             }
-            let at = at + news_interval(self.present.len());
+            let at = told.at + news_interval(self.present.len());
             if at <= now {
                 self.untold.insert(id.clone());
             } else {
@@ -581,21 +558,23 @@ impl Router for Flood {
                         .filter_map(|(_, bundle)| hash(&key, bundle))
                         .collect()
                 }
-                Some((_, from)) => {
-                    let news = self.news(peer, from);
+                Some(told) => {
+                    let news = self.news(peer, told.bundles);
                     news.filter_map(|bundle| hash(&key, bundle)).collect()
                 }
             };
-            let arrived = peer.told.map_or(0, |_| peer.told_arrived);
+            let arrived = peer.told.map_or(0, |told| told.arrived);
             let room = ADVERT_BUNDLES.saturating_sub(hashes.len());
             hashes.extend(self.arrived.hashes(&key, arrived, self.now).take(room));
             if hashes.is_empty() && peer.told.is_some() {
                 continue;
             }
-            let told = (self.now, self.next_number);
-            let arrived = self.arrived.count();
-            let peer = self.peer(&id);
-            (peer.told, peer.told_arrived) = (Some(told), arrived);
+            let told = Told {
+                at: self.now,
+                bundles: self.next_number,
+                arrived: self.arrived.count(),
+            };
+            self.peer(&id).told = Some(told);
             return Some((id, summary::write(&key, hashes.into_iter(), None)));
         }
         None
@@ -660,6 +639,24 @@ impl Router for Flood {
             .saturating_add(self.newest.capacity() * size_of::<u64>())
             .saturating_add(self.peers.iter().map(of_peer).sum())
     }
+}
+
+/// The first of some bundles that may leave now, with its number, and the numbers before it of those that may not leave at all.
+fn first_open(
+    bundles: &BTreeMap<u64, BundleKey>,
+    numbers: impl Iterator<Item = u64>,
+    passage: &dyn Fn(BundleKey) -> Passage,
+) -> (Option<(u64, BundleKey)>, Vec<u64>) {
+    let mut over = Vec::new();
+    for number in numbers.take(LOOK_BOUND) {
+        let key = bundles.get(&number).copied();
+        match key.map(|key| (key, passage(key))) {
+            Some((key, Passage::Open)) => return (Some((number, key)), over),
+            Some((_, Passage::Later)) => {}
+            Some((_, Passage::Barred)) | None => over.push(number),
+        }
+    }
+    (None, over)
 }
 
 /// The number of items of CBOR that stand one behind the other.

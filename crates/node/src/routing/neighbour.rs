@@ -33,16 +33,24 @@ pub(super) struct Peer {
     pub(super) awaited: Option<Instant>,
     /// When it last told so.
     pub(super) heard: Option<Instant>,
-    /// When it was last told something, and before which number all bundles were, whatever their priority. None where it has come and is to be told of all.
-    pub(super) told: Option<(Instant, u64)>,
-    /// The bundles that ever came for this node when it was told.
-    pub(super) told_arrived: u64,
+    /// What it was last told. None where it has come and is to be told of all.
+    pub(super) told: Option<Told>,
     /// Whether the last choice ended before all bundles were looked at that might go: it is asked again at once.
     pub(super) has_more: bool,
     /// It had the time to tell, and did not: it is waited for no more until it does.
     pub(super) is_silent: bool,
     /// The order by lot in which it is given bundles where others may be giving it the same.
     pub(super) lot: Lot,
+}
+
+/// The last advert to a neighbour that is there.
+#[derive(Clone, Copy)]
+pub(super) struct Told {
+    pub(super) at: Instant,
+    /// All bundles before this number, whatever their priority.
+    pub(super) bundles: u64,
+    /// The bundles that ever came for this node.
+    pub(super) arrived: u64,
 }
 
 impl Peer {

@@ -626,7 +626,8 @@ impl<S: Scheme> Router for Replication<S> {
         }
         let has = |bundle| hash(&key, bundle).is_some_and(|it| hashes.contains(&it));
         let is_its_own = |it: &&Bundle| it.destination.as_ref() == Some(peer) && has(it.key);
-        let ended = self.bundles.values().filter(is_its_own);
+        let newest = self.bundles.values().rev().take(COMPARED_BOUND);
+        let ended = newest.filter(is_its_own);
         self.ended.extend(ended.map(|it| it.key));
         let is_waited_for = (self.peers.get(peer)).is_some_and(|peer| peer.awaited.is_some());
         match table.is_some() || is_waited_for {
