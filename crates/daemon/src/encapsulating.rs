@@ -19,6 +19,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use dhow_link::encapsulation::{LTP, PacketFault, Units, write_header};
 use dhow_link::ltp::Addressee;
+use socket2::{SockRef, TcpKeepalive};
 
 /// Octets of the longest datagram (IPv4).
 const DATAGRAM_OCTETS: u64 = 65_507;
@@ -31,6 +32,9 @@ const CHUNK_OCTETS: usize = 256 << 10;
 
 /// The longest wait before the next look at whether it goes on.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// The silence after which a peer of TCP is asked whether it is still there.
+const SILENCE: Duration = Duration::from_secs(15);
 
 /// The shortest and the longest wait before a stream is connected again.
 const RETRY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(8)];
@@ -258,7 +262,11 @@ impl Joint {
                     }
                     why
                 }
-                Err(error) => error.to_string(),
+                Err(error) => {
+                    // Where none can be accepted, as without descriptors, the next look is not at once.
+                    wait(LOOK, goes_on);
+                    error.to_string()
+                }
             };
             // One reason again and again is told once.
             if goes_on() && said != why {
@@ -387,6 +395,7 @@ impl Connection {
             Self::Tcp(stream) => {
                 stream.set_nonblocking(false)?;
                 stream.set_nodelay(true)?;
+                SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(SILENCE))?;
                 stream.set_read_timeout(Some(LOOK))?;
                 stream.set_write_timeout(Some(LOOK))
             }
