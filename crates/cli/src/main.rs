@@ -15,6 +15,7 @@ mod command;
 mod database;
 mod digest;
 mod failure;
+mod file_name;
 mod interrupt;
 mod measured;
 mod measurement;

@@ -13,7 +13,6 @@ use dhow_daemon::ltp_files::hops::{
 use dhow_link::ltp::{EndToEnd, Red, Service};
 use serde_json::json;
 
-use super::file_name::shown;
 use super::hints::hint;
 use super::hops::{check_mtu, hop_of, status_word};
 use super::pace::Pace;
@@ -21,6 +20,7 @@ use super::send::Receiver;
 use super::way::{WayOptions, seed};
 use crate::arguments::{parse_lifetime, parse_number};
 use crate::failure::{Ending, Failure};
+use crate::file_name::shown;
 use crate::interrupt;
 use crate::output::{self, Form};
 use crate::progress::Progress;

@@ -6,10 +6,10 @@ use dhow_daemon::ltp_files::hops::{About, Hop, LEAST_MTU_OCTETS, Told, Watch, Wh
 use dhow_link::ltp::Status;
 use serde_json::json;
 
-use super::file_name::shown;
 use super::send::Receiver;
 use super::way::WayOptions;
 use crate::failure::Failure;
+use crate::file_name::shown;
 use crate::interrupt;
 use crate::output::{self, Form};
 use crate::quantity;

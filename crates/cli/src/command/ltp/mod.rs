@@ -2,7 +2,6 @@
 
 mod encapsulate;
 mod far;
-mod file_name;
 mod hints;
 mod hops;
 mod pace;

@@ -12,12 +12,12 @@ use dhow_daemon::ltp_files::receiver::{self, About, End, Settings, Told, Watch};
 use dhow_daemon::ltp_files::{MAX_FILE_OCTETS, hops};
 use serde_json::json;
 
-use super::file_name::shown;
 use super::hops::{Speaker, check_mtu, hop_of};
 use super::send::{Receiver, parse_address, parse_receiver};
 use super::way::{PORT, WayOptions, seed};
 use crate::arguments::{Common, parse_duration, parse_number, parse_size};
 use crate::failure::{Ending, Failure};
+use crate::file_name::shown;
 use crate::interrupt;
 use crate::output::{self, Form};
 use crate::progress::Progress;

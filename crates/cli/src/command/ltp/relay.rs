@@ -10,13 +10,13 @@ use clap::Args;
 use dhow_daemon::ltp_files::MAX_FILE_OCTETS;
 use dhow_daemon::ltp_files::hops::{self, End, Hop, Passing, Settings, Work};
 
-use super::file_name::shown;
 use super::hops::{Speaker, check_mtu, hop_of};
 use super::recv::address;
 use super::send::{Receiver, parse_receiver};
 use super::way::{PORT, WayOptions, seed};
 use crate::arguments::{Common, parse_duration, parse_number, parse_size};
 use crate::failure::{Ending, Failure};
+use crate::file_name::shown;
 use crate::socket_address::hint_of_bind;
 
 /// Blocks that may be here at a time, at most.

@@ -11,12 +11,12 @@ use dhow_link::ltp::Red;
 use serde_json::json;
 
 use super::far::{self, FarOptions, Near};
-use super::file_name::shown;
 use super::hints::hint;
 use super::pace::Pace;
 use super::way::{PORT, WayOptions, seed};
 use crate::arguments::{Common, parse_number, parse_size};
 use crate::failure::{Ending, Failure};
+use crate::file_name::shown;
 use crate::interrupt;
 use crate::output::{self, Form};
 use crate::progress::Progress;

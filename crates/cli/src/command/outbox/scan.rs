@@ -1,13 +1,17 @@
 //! A look at a folder: its files, and entries that cannot be sent.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use dhow_client::folder::{RESERVED, RelativePath};
 use rustix::fs::Dir;
 use rustix::io::Errno;
 
+use crate::file_name::shown;
 use crate::tree::{self, Entry, Missing, Obstacle, Stamp, Tree};
 
 /// Files of a folder, and directories, at most; each takes some 200 octets of memory.
@@ -86,18 +90,19 @@ impl Scan {
             if octets == b"." || octets == b".." {
                 continue;
             }
-            let shown = joined(within, &name.file_name().to_string_lossy());
             let Ok(name) = name.file_name().to_str() else {
-                self.skip(shown, "its name is not UTF-8".into());
+                let shown = shown(Path::new(OsStr::from_bytes(octets)));
+                self.skip(joined(within, &shown), "its name is not UTF-8".into());
                 continue;
             };
             if within.is_none() && RESERVED.contains(&name) {
                 continue;
             }
-            let path = match RelativePath::new(&shown) {
+            let whole = joined(within, name);
+            let path = match RelativePath::new(&whole) {
                 Ok(path) => path,
                 Err(refusal) => {
-                    self.skip(shown, refusal.to_string());
+                    self.skip(shown(Path::new(&whole)), refusal.to_string());
                     continue;
                 }
             };
@@ -108,11 +113,11 @@ impl Scan {
                 Ok(Some(Entry::File(_))) => self.is_cut = true,
                 Ok(Some(Entry::Directory)) if left.len() < FILES_MAX => left.push(path),
                 Ok(Some(Entry::Directory)) => self.is_cut = true,
-                Ok(Some(entry)) => self.skip(shown, format!("it is {}", entry.words())),
+                Ok(Some(entry)) => self.skip(whole, format!("it is {}", entry.words())),
                 Ok(None) => {}
                 Err(Errno::ACCESS) => {
-                    self.skip(shown.clone(), "it cannot be looked at".into());
-                    self.unread.push(shown);
+                    self.skip(whole.clone(), "it cannot be looked at".into());
+                    self.unread.push(whole);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -122,11 +127,7 @@ impl Scan {
 
     fn skip(&mut self, name: String, why: String) {
         if self.skipped.len() < SKIPPED_MAX {
-            let shown = name.chars().flat_map(|it| match it.is_control() {
-                true => it.escape_default().collect::<Vec<_>>(),
-                false => vec![it],
-            });
-            self.skipped.push((shown.collect(), why));
+            self.skipped.push((name, why));
         }
     }
 }
@@ -163,7 +164,7 @@ mod tests {
         let mut skipped = scan.skipped.clone();
         skipped.sort();
         let names: Vec<&str> = skipped.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["a/link", "link", "new\\nline", "n\u{fffd}"]);
+        assert_eq!(names, ["a/link", "link", "new\\nline", "n\\xff"]);
         assert_eq!(skipped[1].1, "it is a symbolic link");
         let path = RelativePath::new("x").unwrap();
         assert!(!scan.is_gone(&path) && !scan.is_cut());
