@@ -51,7 +51,7 @@ impl EmulateError {
         match self {
             Self::Port(error) => error.hint(),
             Self::Spool(_) => Some(
-                "what the rate moves in the delay must have room there: free some, or name another directory"
+                "what the rate moves in the delay must have room there: free some, or choose a directory of another disk"
                     .to_owned(),
             ),
             Self::Device(_) | Self::Control(_) => None,

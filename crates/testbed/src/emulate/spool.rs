@@ -177,6 +177,10 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use std::path::Path;
+    use std::time::Duration;
+
+    use dhow_channel::channel::Channel;
+    use dhow_channel::{Loss, Part, Profile, Rate};
 
     use super::*;
 
@@ -236,6 +240,42 @@ mod tests {
             0,
             "it has a name"
         );
+    }
+
+    /// A link delivers the same packets at the same times, whether those under way are in memory or in a file.
+    #[test]
+    fn a_link_is_the_same_with_a_spool() {
+        let place = tempfile::tempdir().unwrap();
+        let rate = Rate::from_octets_per_s(1_000_000).unwrap();
+        let part = Part::of_billion(50_000_000).unwrap();
+        let profile = Profile::new(rate, Duration::from_secs(20))
+            .with_loss(Loss::independent(20_000_000).unwrap())
+            .with_jitter(Duration::from_millis(30))
+            .with_duplicates(part)
+            .with_reordering(part, Duration::from_secs(5));
+        let spool = || Spool::with_memory(place.path().to_owned(), 100_000);
+        let mut held = Channel::holding(profile, 7, spool(), spool());
+        let mut model = Channel::new(profile, 7);
+        let mut most = 0;
+        // For 42 s a packet of 1,400 octets is sent each 1.4 ms.
+        for step in 0..60_000_u64 {
+            let now = Instant::from_nanos(step * 1_400_000);
+            if step < 30_000 {
+                held.handle_packet(now, packet(step, 1_400).packet);
+                model.handle_packet(now, packet(step, 1_400).packet);
+            }
+            while let Some(packet) = model.poll_packet(now) {
+                assert_eq!(held.poll_packet(now), Some(packet));
+            }
+            assert_eq!(held.poll_packet(now), None);
+            let spools = held.under_way();
+            most = most.max(spools.iter().map(|it| it.chunks.len()).sum());
+            assert!(spools.into_iter().all(|it| it.failure().is_none()));
+        }
+        assert_eq!(held.counters(), model.counters());
+        let counters = model.counters();
+        assert!(counters.lost > 100 && counters.duplicated > 100 && counters.reordered > 100);
+        assert!(most > 10, "{most} chunks were in files");
     }
 
     #[test]

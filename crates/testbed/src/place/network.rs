@@ -49,7 +49,7 @@ pub struct Network {
     /// When the traces of emulated links begin.
     start: Arc<OnceLock<Instant>>,
     emulators: Vec<JoinHandle<()>>,
-    fault: Arc<Mutex<Option<String>>>,
+    fault: Arc<Mutex<Option<LabError>>>,
 }
 
 /// A link's state beside that in the kernel.
@@ -123,7 +123,7 @@ impl Network {
 
     /// Why an emulator ended, where one has.
     #[must_use]
-    pub fn fault(&self) -> Option<String> {
+    pub fn fault(&self) -> Option<LabError> {
         let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         fault.clone()
     }
@@ -409,7 +409,10 @@ impl Network {
                 let ran = emulator.run(|| stop.load(Ordering::Relaxed), |_| ());
                 if let Err(error) = ran {
                     let mut fault = fault.lock().unwrap_or_else(PoisonError::into_inner);
-                    fault.get_or_insert(format!("link '{name}': {error}"));
+                    fault.get_or_insert(LabError {
+                        what: format!("link '{name}': {error}"),
+                        hint: error.hint(),
+                    });
                 }
             }));
             let writer = Mutex::new(writer);

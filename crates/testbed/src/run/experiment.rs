@@ -333,7 +333,7 @@ impl Stage<'_> {
                     break Ok(());
                 }
                 let failed = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
-                if let Some(error) = failed.or_else(|| network.fault().map(LabError::new)) {
+                if let Some(error) = failed.or_else(|| network.fault()) {
                     break Err(error);
                 }
                 if let Err(error) = parts
@@ -374,7 +374,7 @@ impl Stage<'_> {
         profiles.finish();
         // A fault after the last look counts as well.
         let late = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let network = lab.network().and_then(Network::fault).map(LabError::new);
+        let network = lab.network().and_then(Network::fault);
         let outcome = outcome.and(late.or(network).map_or(Ok(()), Err));
         // Measurements of the nodes' end are collected as well.
         if self.is_end_of_use() {
