@@ -192,6 +192,15 @@ impl ContactTable {
         Some(planned(&way, next))
     }
 
+    /// The last contact from one node to another that has ended at a time.
+    #[must_use]
+    pub fn last(&self, from: &NodeId, to: &NodeId, at: DtnTime) -> Option<PlannedContact> {
+        let way = (from.clone(), to.clone());
+        let begun = self.ways.get(&way)?.range(..at);
+        let mut over = begun.rev().filter(|(_, window)| window.end <= at);
+        over.next().map(|last| planned(&way, last))
+    }
+
     /// Whether any contact is from one node to another.
     #[must_use]
     pub fn has_way(&self, from: &NodeId, to: &NodeId) -> bool {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use dhow_bundle::storage::BundleKey;
-use dhow_bundle::{BundleId, EndpointId, NodeId, Now};
+use dhow_bundle::{BundleId, DtnTime, EndpointId, NodeId, Now};
 use dhow_link::ltp::cancellation_of;
 use dhow_link::stream::RefuseReason;
 
@@ -125,10 +125,20 @@ pub struct Way {
     pub contact_ends_in_ms: Option<u64>,
     /// Milliseconds until the next planned contact begins.
     pub contact_begins_in_ms: Option<u64>,
+    /// Milliseconds since the last planned contact ended, where none is on and none comes.
+    pub contact_ended_ago_ms: Option<u64>,
     /// One-way light time, of the contact that is planned or of the link, milliseconds; 0 where none is known.
     pub light_time_ms: u64,
     /// Why this bundle may not go there, although others may.
     pub bars: Vec<Bar>,
+}
+
+/// The times of planned contacts with a neighbour, as [`Way`] has them.
+#[derive(Default)]
+struct PlannedTimes {
+    ends_in_ms: Option<u64>,
+    begins_in_ms: Option<u64>,
+    ended_ago_ms: Option<u64>,
 }
 
 /// Why a bundle may not go to a next hop.
@@ -313,14 +323,15 @@ impl Node {
             Hop::Peer(peer) => Some(peer),
             Hop::Link(_) => link.and_then(|it| it.config.policy.peer.as_ref().or(it.peer.as_ref())),
         };
-        let (ends, begins) = peer.map_or((None, None), |peer| self.contact_times(now, peer));
+        let planned = peer.map_or_else(PlannedTimes::default, |peer| self.planned_times(now, peer));
         Way {
             next_hop: self.adjacencies.hop_name(hop),
             link: link.map(|link| self.link_view(link)),
             sessions: sessions.len(),
             full_for_ms: full.map(|until| millis(until, now)),
-            contact_ends_in_ms: ends,
-            contact_begins_in_ms: begins,
+            contact_ends_in_ms: planned.ends_in_ms,
+            contact_begins_in_ms: planned.begins_in_ms,
+            contact_ended_ago_ms: planned.ended_ago_ms,
             light_time_ms: whole_millis(self.light_time(now, link, peer)),
             bars: match (sessions.first(), bundle) {
                 (Some(neighbour), Some((key, entry))) => self.bars(neighbour, key, entry),
@@ -338,12 +349,12 @@ impl Node {
         })
     }
 
-    /// Milliseconds until the contact with a neighbour that is on ends, and until the next one begins, as planned.
-    fn contact_times(&self, now: Now, peer: &NodeId) -> (Option<u64>, Option<u64>) {
+    /// The times of the contacts that are planned with a neighbour.
+    fn planned_times(&self, now: Now, peer: &NodeId) -> PlannedTimes {
         let (own, contacts) = (&self.config.node_ids, &self.config.contacts);
-        let until = |at: dhow_bundle::DtnTime| at.as_millis().saturating_sub(now.dtn.as_millis());
+        let until = |at: DtnTime| at.as_millis().saturating_sub(now.dtn.as_millis());
         if !now.dtn.is_known() {
-            return (None, None);
+            return PlannedTimes::default();
         }
         let current = own
             .iter()
@@ -351,10 +362,19 @@ impl Node {
         let next = own
             .iter()
             .filter_map(|own| contacts.next(own, peer, now.dtn));
-        (
-            current.map(|it| until(it.end)).max(),
-            next.map(|it| until(it.start)).min(),
-        )
+        let mut times = PlannedTimes {
+            ends_in_ms: current.map(|it| until(it.end)).max(),
+            begins_in_ms: next.map(|it| until(it.start)).min(),
+            ended_ago_ms: None,
+        };
+        if times.ends_in_ms.is_none() && times.begins_in_ms.is_none() {
+            let last = own
+                .iter()
+                .filter_map(|own| contacts.last(own, peer, now.dtn));
+            let since = |at: DtnTime| now.dtn.as_millis().saturating_sub(at.as_millis());
+            times.ended_ago_ms = last.map(|it| since(it.end)).min();
+        }
+        times
     }
 
     fn bars(&self, neighbour: &Neighbour, key: BundleKey, entry: &Entry) -> Vec<Bar> {

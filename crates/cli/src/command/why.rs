@@ -310,7 +310,8 @@ fn absent(hop: &Value, name: &str) -> Sentence {
             hint = Some(format!("bring it up: dhow link up {}", text(link, "name")));
         }
         Some(link) => {
-            let waits_for_contact = number(hop, "contact_begins_in_ms").is_some()
+            let planned = ["contact_begins_in_ms", "contact_ended_ago_ms"];
+            let waits_for_contact = planned.iter().any(|key| number(hop, key).is_some())
                 && link.get("last_error").is_none_or(Value::is_null);
             says.push_str(match text(link, "state") {
                 "dialling" => "the link is being dialled",
@@ -342,6 +343,13 @@ fn absent(hop: &Value, name: &str) -> Sentence {
             "; the next planned contact begins in {}",
             quantity::span(ms)
         ));
+    } else if let Some(ms) = number(hop, "contact_ended_ago_ms") {
+        says.push_str(&format!(
+            "; the last planned contact ended {} ago, and none comes",
+            quantity::span(ms)
+        ));
+        let plan = || "plan another one: dhow contact add".to_owned();
+        hint.get_or_insert_with(plan);
     }
     Sentence { says, hint }
 }
@@ -416,6 +424,19 @@ mod tests {
             told(&answer),
             "ipn:3.1: 3 bundles waiting\n- beta: the link is down, connection refused, dialled again in 1.2 s (7 attempts failed); the next planned contact begins in 1 h\n"
         );
+        let over = |error: Option<&str>| {
+            let link =
+                json!({"name": "mars", "enabled": true, "state": "absent", "last_error": error});
+            let hop = json!({"name": "mars", "sessions": 0, "contact_ended_ago_ms": 10_000, "link": link, "bars": []});
+            told(
+                &json!({"destination": "ipn:4.1", "waiting": 1, "causes": [{"cause": "next_hop", "next_hop": hop}]}),
+            )
+        };
+        assert_eq!(
+            over(None),
+            "ipn:4.1: 1 bundle waiting\n- mars: no contact now; the last planned contact ended 10 s ago, and none comes\n  plan another one: dhow contact add\n"
+        );
+        assert!(over(Some("no route to host")).contains("no way to its neighbour now, no route"));
         let up = |heard_ago_ms: u64, light_time_ms: u64| {
             let link = json!({"name": "beta", "enabled": true, "state": "up", "heard_ago_ms": heard_ago_ms});
             let hop = json!({"name": "beta", "sessions": 1, "light_time_ms": light_time_ms, "link": link, "bars": []});

@@ -99,6 +99,7 @@ struct NextHop {
     full_for_ms: Option<u64>,
     contact_ends_in_ms: Option<u64>,
     contact_begins_in_ms: Option<u64>,
+    contact_ended_ago_ms: Option<u64>,
     light_time_ms: u64,
     bars: Vec<Value>,
 }
@@ -112,6 +113,7 @@ impl NextHop {
             full_for_ms: way.full_for_ms,
             contact_ends_in_ms: way.contact_ends_in_ms,
             contact_begins_in_ms: way.contact_begins_in_ms,
+            contact_ended_ago_ms: way.contact_ended_ago_ms,
             light_time_ms: way.light_time_ms,
             bars: way.bars.into_iter().map(barred).collect(),
         }

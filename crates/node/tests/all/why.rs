@@ -124,7 +124,29 @@ fn the_next_planned_contact_is_told() {
     let way = way(&why);
     assert_eq!(way.link.as_ref().unwrap().state, LinkState::Absent);
     assert!((3_500_000..3_600_000).contains(&way.contact_begins_in_ms.unwrap()));
-    assert_eq!(way.contact_ends_in_ms, None);
+    assert_eq!(
+        (way.contact_ends_in_ms, way.contact_ended_ago_ms),
+        (None, None)
+    );
+}
+
+#[test]
+fn the_last_planned_contact_is_told_when_none_comes() {
+    let mut world = line(2, |_, config| {
+        for link in &mut config.links {
+            link.dial = DialTime::Contacts;
+            link.policy.peer = Some("ipn:2.0".parse().unwrap());
+        }
+        for times in [(10, 20), (30, 40)] {
+            config.contacts.insert(contact((1, 2), times)).unwrap();
+        }
+    });
+    let ended = |world: &World| way(&of_endpoint(world, "ipn:2.1")).contact_ended_ago_ms;
+    world.stay(25);
+    assert_eq!(ended(&world), None);
+    world.stay(25);
+    let ago = ended(&world).unwrap();
+    assert!((5_000..20_000).contains(&ago), "{ago}");
 }
 
 #[test]
