@@ -130,6 +130,13 @@ class House(unittest.TestCase):
         lost = {name for name in names if not any(path.endswith(f"/{name}") for path in there)}
         self.assertEqual(lost, set(), "files that are not there")
 
+    def test_paths_in_documents_are_there(self) -> None:
+        documents = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md")]
+        documents += [path for directory in ("docs", "labs") for path in (ROOT / directory).rglob("*.md")]
+        named = {path for document in documents for path in re.findall(r"`((?:crates|docs|labs|python|tests)/[a-z0-9_./-]+)`", document.read_text())}
+        self.assertGreater(len(named), 50)
+        self.assertEqual({path for path in named if not (ROOT / path).exists()}, set(), "paths of nothing")
+
     def test_machines_declare_no_std(self) -> None:
         for package in metadata()["packages"]:
             if package["name"] not in MACHINES:
