@@ -34,6 +34,9 @@ const HOSTS_MAX: f64 = 1_000_000.0;
 /// The ONE's own time between two looks at who is within reach, seconds.
 const UPDATE_INTERVAL_S: f64 = 1.0;
 
+/// Octets of a store that are for exchanges alone, at most.
+const EXCHANGE_OCTETS: f64 = 67_108_864.0;
+
 /// Namespaces that say nothing of a network.
 const SILENT: &[&str] = &["GUI", "Report", "Optimization"];
 
@@ -244,7 +247,7 @@ impl Writer<'_> {
         ));
         self.write_movement(group)?;
         if let Some(octets) = self.of(group, "bufferSize", number)? {
-            self.line(format_args!("quota = {}", octets.round()));
+            self.line(format_args!("quota = {}", quota(octets)));
         }
         self.write_battery(group)?;
         self.write_router(group, &prefix, (first, count))
@@ -446,6 +449,12 @@ impl Writer<'_> {
         let named: Vec<String> = named.into_iter().map(|name| toml_text(name)).collect();
         named.join(", ")
     }
+}
+
+/// The quota of a store in which bundles of all kinds may fill a buffer of so many octets: the last eighth, at most 64 MiB, is for exchanges alone
+/// (docs/simulation.md).
+fn quota(buffer: f64) -> f64 {
+    (buffer * 8.0 / 7.0).min(buffer + EXCHANGE_OCTETS).ceil()
 }
 
 /// A whole number from 0 on.

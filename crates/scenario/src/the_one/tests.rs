@@ -59,7 +59,7 @@ fn settings_become_a_scenario_that_is_one() {
         scenario
             .nodes
             .iter()
-            .all(|node| node.quota_octets == 5_000_000)
+            .all(|node| node.quota_octets == 5_714_286)
     );
     assert_eq!((scenario.seed, scenario.every_seed), (4, true));
     assert_eq!(scenario.stop.at.as_secs(), 3_600);

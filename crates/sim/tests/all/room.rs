@@ -1,5 +1,11 @@
 //! Stores that are full.
 
+use std::path::Path;
+
+use dhow_node::exchange_octets;
+use dhow_scenario::Scenario;
+use dhow_scenario::the_one::Import;
+
 use crate::world::{run, scenario};
 
 /// A mule with little room meets a node that sends bundles, then another that has all of them; the destination is not met.
@@ -145,4 +151,21 @@ fn a_store_that_makes_room_keeps_no_parts_and_parts_go_before_what_is_whole() {
     assert_eq!(parts("5720kB"), [(145, 13), (175, 15)]);
     // One of the two made room for the third, of which no part is kept.
     assert_eq!(parts("2600kB"), [(130, 11), (130, 11)]);
+}
+
+#[test]
+fn bundles_of_all_kinds_may_fill_as_much_as_a_buffer_of_the_one() {
+    for buffer in [1_000_u64, 5_000_000, 469_762_048, 2_000_000_000] {
+        let settings = format!(
+            "Scenario.endTime = 60\nScenario.nrofHostGroups = 1\nGroup.groupID = p\nGroup.nrofHosts = 1\nGroup.movementModel = StationaryMovement\n\
+            Group.nodeLocation = 1, 1\nGroup.router = EpidemicRouter\nGroup.interface1 = bt\nGroup.bufferSize = {buffer}\nbt.transmitRange = 10\n\
+            bt.transmitSpeed = 250k\nMovementModel.worldSize = 100, 100\n"
+        );
+        let place = Path::new("s.txt");
+        let import = Import::read(&[(place, &settings)], Path::new("."), 0).expect("settings");
+        let scenario = Scenario::parse(place, &import.text).expect("a scenario");
+        let quota = scenario.nodes.first().expect("a host").quota_octets;
+        let open = quota - exchange_octets(quota);
+        assert!(open.abs_diff(buffer) <= 1, "{buffer}: {open} of {quota}");
+    }
 }
