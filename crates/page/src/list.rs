@@ -24,6 +24,9 @@ const TALL: usize = 24;
 /// Columns whose names are said beside each cell where a screen is too narrow for a table; as many as the page's style knows.
 const NAMED_MAX: usize = 16;
 
+/// What a cell says of which nothing is known.
+const UNKNOWN: &str = "–";
+
 /// The content of one cell of a table.
 #[derive(Clone, Debug)]
 pub enum Cell {
@@ -45,7 +48,30 @@ pub fn words(text: impl Into<String>) -> Cell {
     Cell::Words(text.into())
 }
 
+impl Cell {
+    fn is_unknown(&self) -> bool {
+        matches!(self, Self::Text(html) | Self::Words(html) if html == UNKNOWN)
+    }
+}
+
 impl List {
+    /// The table with these lines, without columns of which every line says that nothing is known.
+    #[must_use]
+    pub fn of_known<C: AsRef<str>>(columns: &[C], lines: &[Vec<Cell>]) -> Self {
+        let is_known = |number: &usize| {
+            let cells = lines.iter().filter_map(|line| line.get(*number));
+            lines.is_empty() || cells.into_iter().any(|cell| !cell.is_unknown())
+        };
+        let known: Vec<usize> = (0..columns.len()).filter(is_known).collect();
+        let names = known.iter().filter_map(|number| columns.get(*number));
+        let mut list = Self::new(&names.collect::<Vec<_>>());
+        for line in lines {
+            let cells = known.iter().filter_map(|number| line.get(*number));
+            list.line(&cells.cloned().collect::<Vec<_>>());
+        }
+        list
+    }
+
     /// A table without lines; columns are HTML without tags.
     #[must_use]
     pub fn new<C: AsRef<str>>(columns: &[C]) -> Self {
@@ -144,6 +170,22 @@ mod tests {
             table.contains("<table style=\"--h1:'it\\'s';--h2:'a\\\\b';--h3:'±, 95 %';\">"),
             "{table}"
         );
+    }
+
+    #[test]
+    fn columns_of_which_nothing_is_known_are_left_out() {
+        let line = |value: &str| Vec::from([text("a"), text("–"), words(value)]);
+        let html = List::of_known(&["name", "σ", "limit"], &[line("–"), line("link")]).whole();
+        assert!(
+            html.contains("<th>name</th><th class=\"named\">limit</th>"),
+            "{html}"
+        );
+        assert!(
+            html.contains("<td>a</td><td><span class=\"words\">link</span></td>"),
+            "{html}"
+        );
+        let none = List::of_known(&["name", "σ"], &[]).whole();
+        assert!(none.contains("<th>σ</th>"), "{none}");
     }
 
     #[test]

@@ -219,7 +219,7 @@ pub(crate) fn paper_of<'a>(question: &'a Question, cell: &Cell<'_>) -> Option<&'
 }
 
 /// The sources of the numbers of others: each one, with its points where there are several.
-fn sources(others: &[Others]) -> String {
+pub(super) fn sources(others: &[Others]) -> String {
     let mut sources: Vec<(&str, Vec<String>)> = Vec::new();
     for it in others {
         let parts = [it.x.as_str(), it.group.as_str()];
@@ -285,7 +285,7 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
     let limited = study.done().any(limit::is_known);
     columns.extend(limited.then(|| "limit".to_owned()));
     let columns: Vec<String> = columns.iter().map(|it| escaped(it)).collect();
-    let mut list = List::new(&columns);
+    let mut lines = Vec::new();
     for point in points {
         let mut cells = vec![text(escaped(&point.cell.x))];
         cells.extend(
@@ -323,9 +323,9 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
             )));
         }
         cells.extend(limited.then(|| word_cell(limit::of_cell(&point.cell))));
-        list.line(&cells);
+        lines.push(cells);
     }
-    list.whole() + &sources(&question.others)
+    List::of_known(&columns, &lines).whole() + &sources(&question.others)
 }
 
 /// The number of runs with a value, and of those that failed.

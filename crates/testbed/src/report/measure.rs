@@ -12,6 +12,7 @@ use super::summary::RunSummary;
 use super::worth::worth;
 use crate::comparison::Better;
 use crate::number::{float, micros, whole};
+use crate::results::FIRST_OCTET;
 
 /// A measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,6 +180,9 @@ impl fmt::Display for Measure {
                 write!(f, "octets written at {one} for each at {other}")
             }
             Self::Figure(name, None) => f.write_str(name),
+            Self::Figure(name, Some(program)) if name == FIRST_OCTET => {
+                write!(f, "time from the first octet of {program}")
+            }
             Self::Figure(name, Some(program)) => write!(f, "{name} of {program}"),
             Self::GoodputOf(name, None) => write!(f, "goodput, as a share of {name}"),
             Self::GoodputOf(name, Some(program)) => {

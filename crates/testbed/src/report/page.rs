@@ -115,7 +115,11 @@ fn add_study(page: &mut Page, study: &Study) {
     page.note(&killed(study));
     page.add(&curves::picture(study, &points));
     page.add(&several::table(study, &points));
-    page.add(&curves::table(study, &points));
+    // Beside the table of several measures it has only the spread.
+    match question.table.is_empty() || points.iter().any(|point| point.cell.runs.len() > 1) {
+        true => page.add(&curves::table(study, &points)),
+        false => page.add(&curves::sources(&question.others)),
+    }
     page.add(&curves::apart(study));
     for more in &study.question.more {
         let other = study.by(more);

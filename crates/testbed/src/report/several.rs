@@ -22,7 +22,7 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
     columns.extend(question.table.iter().map(ToString::to_string));
     columns.push("limit".to_owned());
     let columns: Vec<String> = columns.iter().map(|it| escaped(it)).collect();
-    let mut list = List::new(&columns);
+    let mut lines = Vec::new();
     for point in points {
         let cell = &point.cell;
         let mut cells = vec![text(escaped(&cell.x))];
@@ -38,9 +38,9 @@ pub(crate) fn table(study: &Study, points: &[Point<'_>]) -> String {
         let measured = question.table.iter();
         cells.extend(measured.map(|measure| text(in_the_mean(study, measure, cell))));
         cells.push(words(limit::of_cell(cell)));
-        list.line(&cells);
+        lines.push(cells);
     }
-    list.whole()
+    List::of_known(&columns, &lines).whole()
 }
 
 /// The mean of the runs of a cell, and how far it may be off where several tell.

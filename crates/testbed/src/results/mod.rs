@@ -14,5 +14,7 @@ pub use cost::{Cost, Used};
 pub(crate) use directory::{PROFILE, not_there};
 pub use directory::{Results, ResultsError};
 pub(crate) use rows::last_of;
-pub use rows::{Capacity, Contact, Figure, Limited, LinkSample, Payload, Resource, Row};
+pub use rows::{
+    Capacity, Contact, FIRST_OCTET, Figure, Limited, LinkSample, Payload, Resource, Row,
+};
 pub use run::{Backend, Point, Run, Status};

@@ -106,6 +106,9 @@ pub struct Resource {
     pub disk_write_octets: u64,
 }
 
+/// The figure that says how long a program took since the first packet of its host.
+pub const FIRST_OCTET: &str = "time_from_first_octet";
+
 /// A figure that a program told of itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Figure {

@@ -17,7 +17,7 @@ use crate::node::{Log, last_words};
 use crate::place::needs::found;
 use crate::place::{Group, Layout, Sent, api_of};
 use crate::printed::{FIGURES_MAX, figures};
-use crate::results::{Figure, Ran};
+use crate::results::{FIRST_OCTET, Figure, Ran};
 use crate::run::words::{Context, fill};
 
 /// The longest time for a program to end after SIGTERM.
@@ -377,10 +377,7 @@ impl Task {
                 "a later 'at' of [stop], output = \"log\", or may_fail = true if that is a finding",
             ));
         };
-        let froms = [
-            ("time", Some(began)),
-            ("time_from_first_octet", since.first_octet),
-        ];
+        let froms = [("time", Some(began)), (FIRST_OCTET, since.first_octet)];
         let times = froms.into_iter().filter_map(|(figure, from)| {
             Some(Figure {
                 node: node.to_owned(),
