@@ -62,6 +62,7 @@ class Meeting(ABC):
     layer: str  # keys of links and listeners for the other program
     protocol = "tcpcl"  # of links to it
     beacon: str  # keys of `[[discover]]` for it
+    inner = ""  # keys of sessions between nodes of Dhow that its bundles pass
 
     def __init__(self, crew: Crew, binary: Path, directory: Path, router: str, names: list[str]) -> None:
         self.crew = crew
@@ -94,9 +95,9 @@ class Meeting(ABC):
         self.crew.close()
         self.bridge.close()
 
-    def service(self, _octets: int) -> str:
-        """Where a bundle of so many octets is received."""
-        return SERVICE
+    def service(self, octets: int) -> str:
+        """Where a bundle of so many octets is received: what is late, or comes once more, is not taken for another one."""
+        return f"{SERVICE}{octets}"
 
     def room(self, host: int) -> Path:
         """The directory of a host."""
@@ -110,13 +111,16 @@ class Meeting(ABC):
 
     def node(self, host: int) -> Node:
         """A node of Dhow: on each network it listens and is found as the nodes there want it."""
-        more = f'[[discover]]\ninterfaces = ["{Bridge.device(FAR)}"]\n[[routing]]\nto = "dtn://**/**"\nrouter = "{self.router}"\n'
+        more = (
+            f'[[link]]\nname = "own"\naddress = "192.0.2.1"\nenabled = false\n{self.inner}'
+            f'[[discover]]\ninterfaces = ["{Bridge.device(FAR)}"]\nlike = "own"\n'
+            f'[[routing]]\nto = "dtn://**/**"\nrouter = "{self.router}"\n')
         if host == NEAR:
             more += (
                 f'[[listen]]\naddress = "{Bridge.address(host, SHARED)}:4556"\n{self.layer}'
                 f'[[link]]\nname = "others"\nprotocol = "{self.protocol}"\naddress = "192.0.2.1"\nenabled = false\n{self.layer}'
                 f'[[discover]]\ninterfaces = ["{Bridge.device(SHARED)}"]\nlike = "others"\n{self.beacon}')
-        settings = Settings(self.node_id(host), listen=f"{Bridge.address(host, FAR)}:4556", more=more)
+        settings = Settings(self.node_id(host), listen=f"{Bridge.address(host, FAR)}:4556", listen_policy=self.inner, more=more)
         return Node(self.crew, self.binary, self.room(host), settings, self.bridge.hosts[host])
 
     def capture(self) -> Path:
@@ -254,10 +258,6 @@ class IbrDtn(Meeting):
         if "IBR-DTN" not in asked.stdout + asked.stderr:
             raise Skipped("dtnd on the PATH is not that of IBR-DTN")
 
-    def service(self, octets: int) -> str:
-        # A client that ends at once is given its last bundle again, now and then.
-        return f"{SERVICE}{octets}"
-
     def start_other(self, host: int) -> None:
         room = self.room(host)
         for it in ("store", "blobs"):
@@ -295,6 +295,7 @@ class Dtn7(Meeting):
     hosts = (FAR, NEAR, STRANGER)
     beacons = 3003
     layer = 'reading = "lenient"\nresume = false\n'
+    inner = 'reading = "lenient"\n'
     beacon = 'address = ["224.0.0.26:3003"]\nformat = ["cbor"]\n'
     web = "3000"
 
@@ -309,8 +310,9 @@ class Dtn7(Meeting):
         # It joins its group on the interface to which the system routes that.
         route = ["ip", "-n", self.bridge.hosts[host], "route", "add", "224.0.0.0/4", "dev", Bridge.device(SHARED)]
         subprocess.run(route, capture_output=True, check=True)
+        endpoints = [word for octets in SIZES.values() for word in ("-e", self.service(octets))]
         self.crew.start(
-            [str(self.commands / "dtnd"), "-4", "-n", self.names[host], "-e", SERVICE, "-r", self.router, "-w", self.web,
+            [str(self.commands / "dtnd"), "-4", "-n", self.names[host], *endpoints, "-r", self.router, "-w", self.web,
              "-C", "tcp", "-E", "224.0.0.26:3003", "-i", "1s", "-W", str(store)],
             log=self.room(host) / "dtnd.log", namespace=self.bridge.hosts[host])
 
