@@ -3,6 +3,8 @@
 //! A [`Scheme`] ranks the bundles for a neighbour that is there. Those that it ranks are given in that order, each once; the neighbour says in an
 //! advert which it has, and what its own scheme goes by. Nothing is kept of a neighbour that has gone, but to which bundles it was given.
 
+mod peer;
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -15,6 +17,7 @@ use dhow_bundle::mutant::{Mutant, planted};
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 
+use self::peer::{Peer, Place, Told};
 use super::arrived::Arrived;
 use super::candidate::Bundle;
 use super::flood::items;
@@ -58,74 +61,10 @@ fn octets(node: &NodeId) -> Vec<u8> {
     octets
 }
 
-/// The place of a bundle among those for a neighbour: by its priority, the greater first, and then by the scheme's rank.
-type Place = (Reverse<Priority>, u64);
-
 /// The place of a bundle among those for a neighbour; none where it gets no copy as far as is known.
 fn place<S: Scheme>(scheme: &S, peer: &NodeId, bundle: &Bundle) -> Option<Place> {
     let rank = scheme.rank(peer, bundle)?;
     Some((Reverse(bundle.priority), rank))
-}
-
-/// A neighbour that is there.
-#[derive(Default)]
-struct Peer {
-    id: Vec<u8>,
-    /// Bundles that it is to be given, by place and number.
-    ranked: BTreeSet<(Place, u64)>,
-    /// The places that they have there.
-    ranks: BTreeMap<u64, Place>,
-    /// Bundles that rest, the first to wake first.
-    resting: BTreeSet<(Instant, u64)>,
-    /// Bundles that it has.
-    known: BTreeSet<u64>,
-    /// The neighbour may be about to tell its bundles: it is given nothing before.
-    awaited: Option<Instant>,
-    /// The adverts that it was given last.
-    told: Option<Told>,
-    /// The order of the scheme in which its bundles are ranked, and when they were.
-    order: (u64, Instant),
-}
-
-/// The last adverts to a neighbour that is there.
-#[derive(Clone, Copy)]
-struct Told {
-    at: Instant,
-    /// All bundles before this number.
-    bundles: u64,
-    /// The bundles that ever came for this node.
-    arrived: u64,
-    /// The table, when it had changed so many times, and when that was.
-    table: (u64, Instant),
-}
-
-impl Peer {
-    /// The bundles of some that it needs to be told of: those that it may not have.
-    fn news<'a>(
-        &'a self,
-        bundles: &'a BTreeMap<u64, Bundle>,
-    ) -> impl DoubleEndedIterator<Item = &'a Bundle> {
-        let from = self.told.map_or(0, |told| told.bundles);
-        let news = bundles.range(from..);
-        let is_news = move |(number, bundle): &(&u64, &Bundle)| {
-            self.told.is_none() || !(self.known.contains(*number) || bundle.was_given(&self.id))
-        };
-        news.filter(is_news).map(|(_, bundle)| bundle)
-    }
-
-    /// The neighbour is to be given a bundle, in this place.
-    fn rank(&mut self, number: u64, rank: Place) {
-        self.unrank(number);
-        self.ranks.insert(number, rank);
-        self.ranked.insert((rank, number));
-    }
-
-    /// The neighbour is not to be given a bundle now.
-    fn unrank(&mut self, number: u64) {
-        if let Some(rank) = self.ranks.remove(&number) {
-            self.ranked.remove(&(rank, number));
-        }
-    }
 }
 
 /// A router.
@@ -579,6 +518,11 @@ impl<S: Scheme> Router for Replication<S> {
                 changes == self.changes || self.now < at + REFRESH
             };
             let known = peer.told.filter(keeps_table);
+            if let Some((changes, at)) = known.map(|known| known.table)
+                && changes != self.changes
+            {
+                self.due.be_due(at + REFRESH);
+            }
             if hashes.is_empty() && known.is_some() {
                 continue;
             }

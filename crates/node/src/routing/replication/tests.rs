@@ -1,3 +1,4 @@
+use super::super::maxprop::MaxProp;
 use super::super::spray_and_wait::SprayAndWait;
 use super::*;
 
@@ -35,4 +36,30 @@ fn a_neighbour_that_stays_is_told_what_has_come_since() {
     assert!(there.next(now, &peer, &|_| Passage::Open).is_some());
     assert!(there.handle_advert(now + news_interval(1), &peer, &news, hash));
     assert!(there.next(now, &peer, &|_| Passage::Open).is_none());
+}
+
+/// A table that has changed is told when its time has come, also where bundles were told before.
+#[test]
+fn a_table_is_told_after_news() {
+    let [peer, other] = ["ipn:2.0", "ipn:3.0"].map(|id| id.parse().unwrap());
+    let hash: IdentityHash<'_> = &|_, key| Some(u64::from(key.0));
+    let start = Instant::START;
+    let mut here = Replication::new(MaxProp::new(1 << 20));
+    here.handle_contact(start, &peer, Contact::Up);
+    assert!(here.poll_advert([7; 16], hash).is_some());
+    here.handle_contact(start + Duration::from_secs(1), &other, Contact::Up);
+    here.handle_bundle(BundleKey(1), BundleChange::Held(Facts::for_test()));
+    let mut told = Vec::new();
+    while let Some(at) = here.poll_timeout().filter(|at| *at <= start + REFRESH * 3) {
+        here.handle_timeout(at);
+        while let Some((to, advert)) = here.poll_advert([7; 16], hash) {
+            let summary = summary::read(&advert, Form::WithTable).unwrap();
+            if to == peer {
+                told.push((at, summary.hashes.len(), summary.table.is_some()));
+            }
+        }
+    }
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0].1, 1, "{told:?}");
+    assert_eq!(told[1], (start + REFRESH, 0, true));
 }
