@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use dhow_bundle::storage::BundleKey;
@@ -35,6 +36,8 @@ const LIMITATION_NUMBERS: [u64; 4] = [0, 1, 2, 3];
 #[derive(Default)]
 pub(crate) struct Handshakes {
     peers: BTreeMap<NodeId, Exchange>,
+    /// When a neighbour that could not be asked is.
+    due: Option<Instant>,
 }
 
 /// The messages of one neighbour.
@@ -47,8 +50,9 @@ struct Exchange {
     /// Its last request that was answered, and its last response that was heard.
     answered: Option<Instant>,
     heard: Option<Instant>,
-    /// The time of the last request to the neighbour.
+    /// The time of the last request to the neighbour, and whether there was a reason to ask again before another might leave.
     asked: Option<Instant>,
+    is_owed: bool,
     /// The last messages to it, as long as no other bundles have their keys.
     request: Option<BundleKey>,
     response: Option<BundleKey>,
@@ -95,7 +99,29 @@ impl Handshakes {
     pub(crate) fn forget(&mut self, peer: &NodeId) {
         if let Some(exchange) = self.peers.get_mut(peer) {
             exchange.speaks = false;
+            exchange.is_owed = false;
         }
+    }
+
+    /// When [`Node::ask_owed`] is to be called.
+    pub(crate) const fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// The neighbours that may be asked now, and were to be before.
+    fn take_owed(&mut self, now: Instant) -> Vec<NodeId> {
+        let mut owed = Vec::new();
+        self.due = None;
+        for (peer, exchange) in self.peers.iter_mut().filter(|(_, it)| it.is_owed) {
+            let at = exchange.asked.map_or(now, |at| at + INTERVAL);
+            if at <= now {
+                exchange.is_owed = false;
+                owed.push(peer.clone());
+            } else {
+                self.due = Some(self.due.map_or(at, |due| due.min(at)));
+            }
+        }
+        owed
     }
 }
 
@@ -122,9 +148,12 @@ impl Node {
                 self.ask_for_handshake(now, peer);
             }
             Handshake::Response(response) => {
-                if !passes(&mut exchange.heard, now.monotonic) {
+                // Each request has an answer, however soon after the last one.
+                let is_answer = exchange.asked > exchange.heard;
+                if !passes(&mut exchange.heard, now.monotonic) && !is_answer {
                     return false;
                 }
+                exchange.heard = Some(now.monotonic);
                 let over = self.forwarding.hear_response(
                     &self.held,
                     &mut self.adjacencies,
@@ -139,7 +168,20 @@ impl Node {
         true
     }
 
-    /// Ask a neighbour for its bundles, unless it was asked a moment ago.
+    /// Ask neighbours that there was a reason to ask too soon after the last request.
+    pub(crate) fn ask_owed(&mut self, now: Now) {
+        let is_due = |at: Instant| at <= now.monotonic;
+        if !self.services.handshakes.due.is_some_and(is_due) {
+            return;
+        }
+        for peer in self.services.handshakes.take_owed(now.monotonic) {
+            if self.adjacencies.peers().any(|it| *it == peer) {
+                self.ask_for_handshake(now, &peer);
+            }
+        }
+    }
+
+    /// Ask a neighbour for its bundles; one that was asked a moment ago a moment later.
     pub(crate) fn ask_for_handshake(&mut self, now: Now, peer: &NodeId) {
         let here = self.held.endpoints().local().counterpart(peer);
         let (Some(source), Some(destination)) = (routing_service(here), routing_service(peer))
@@ -147,9 +189,15 @@ impl Node {
             return;
         };
         let exchange = self.services.handshakes.exchange(peer, now.monotonic);
+        let asked = exchange.asked;
         if !passes(&mut exchange.asked, now.monotonic) {
+            exchange.is_owed = true;
+            let at = asked.map_or(now.monotonic, |at| at + INTERVAL);
+            let due = &mut self.services.handshakes.due;
+            *due = Some(due.map_or(at, |due| due.min(at)));
             return;
         }
+        exchange.is_owed = false;
         let last = exchange.request.take();
         let mut items: Items = [SUMMARY_VECTOR, PURGE_VECTOR].into();
         if self.forwarding.predictabilities(&self.held, now).is_some() {

@@ -312,6 +312,7 @@ impl Node {
             self.attend_all(now);
         }
         self.follow_contacts(now);
+        self.ask_owed(now);
         self.forwarding.handle_routers_timeout(now);
         self.adjacencies.look_at_paths(&mut self.outbox, now);
         if self
@@ -334,6 +335,7 @@ impl Node {
         let reports = self.reporting.collections.due();
         let adjacencies = self.adjacencies.poll_timeout();
         let perf = self.services.perf.due();
+        let handshakes = self.services.handshakes.due();
         let custody = self.held.custody().value().poll_timeout();
         let programs = self.forwarding.externals_due();
         let routers = self.forwarding.routers_due();
@@ -344,6 +346,7 @@ impl Node {
             adjacencies,
             reports,
             perf,
+            handshakes,
             custody,
             programs,
             routers,

@@ -364,6 +364,27 @@ fn messages_come_and_go_once_a_second() {
 }
 
 #[test]
+fn a_notification_soon_after_a_request_is_a_reason_to_ask_again() {
+    let mut world = node(RouterKind::Prophet);
+    let mut ibr = Peer::meet(&mut world, 1, "dtn://ibr");
+    ibr.say(&mut world, REQUEST);
+    ibr.heard(&mut world);
+    world.pass(Duration::from_millis(900));
+    ibr.say(&mut world, &response(&[0], &[]));
+    ibr.say(&mut world, &[3, 1, 1]);
+    ibr.say(&mut world, &[3, 1, 1]);
+    assert_eq!(ibr.heard(&mut world).0, NOTHING);
+    world.pass(Duration::from_millis(200));
+    let (messages, _) = ibr.heard(&mut world);
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    // The answer to it comes within a second of the last one, and is heard.
+    ibr.say(&mut world, &response(&[0], &[]));
+    assert_eq!(counters(&world).adverts_refused, 0);
+    world.pass(Duration::from_secs(5));
+    assert_eq!(ibr.heard(&mut world).0, NOTHING);
+}
+
+#[test]
 fn a_notification_to_all_is_heard_and_goes_no_further() {
     let mut world = node(RouterKind::Flood);
     let mut ibr = Peer::meet(&mut world, 1, "dtn://ibr");
