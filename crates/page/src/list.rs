@@ -24,7 +24,7 @@ const TALL: usize = 24;
 /// Columns whose names are said beside each cell where a screen is too narrow for a table; as many as the page's style knows.
 const NAMED_MAX: usize = 16;
 
-/// What a cell says of which nothing is known.
+/// The content of a cell of which nothing is known.
 const UNKNOWN: &str = "–";
 
 /// The content of one cell of a table.

@@ -33,7 +33,7 @@ pub(super) struct Peer {
     pub(super) awaited: Option<Instant>,
     /// When it last told so.
     pub(super) heard: Option<Instant>,
-    /// What it was last told. None where it has come and is to be told of all.
+    /// The last advert to it. None where it has come and is to be told of all.
     pub(super) told: Option<Told>,
     /// Whether the last choice ended before all bundles were looked at that might go: it is asked again at once.
     pub(super) has_more: bool,
