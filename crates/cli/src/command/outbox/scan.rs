@@ -164,7 +164,7 @@ mod tests {
         let mut skipped = scan.skipped.clone();
         skipped.sort();
         let names: Vec<&str> = skipped.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["a/link", "link", "new\\nline", "n\\xff"]);
+        assert_eq!(names, ["a/link", "link", "n\\xff", "new\\nline"]);
         assert_eq!(skipped[1].1, "it is a symbolic link");
         let path = RelativePath::new("x").unwrap();
         assert!(!scan.is_gone(&path) && !scan.is_cut());
