@@ -257,6 +257,14 @@ class LtpFiles(unittest.TestCase):
                 self.assertEqual(sent["state"], "failed")
         self.assertEqual(len(self.kept()), 1)
 
+    def test_a_key_that_every_user_may_read_is_told(self) -> None:
+        key = self.directory / "key"
+        key.write_text("00" * 20)
+        for mode, notes in ((0o600, 0), (0o644, 1)):
+            key.chmod(mode)
+            self.end(self.receive("--timeout", "50ms", "--key", str(key)), code=1)
+            self.assertEqual(self.log().count("every user of this machine can read the key"), notes)
+
     def test_a_key_that_is_no_regular_file_is_refused_at_once(self) -> None:
         pipe = self.directory / "pipe"
         os.mkfifo(pipe)
