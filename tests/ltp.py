@@ -86,6 +86,23 @@ class Ltp(Exchange):
         self.take(self.receiver, "ipn:2.42", 200, 300_000)
         until(self, lambda: self.sender.metrics()["dhow_bundles_stored"] == 0)
 
+    def test_a_node_sends_from_the_address_at_which_its_peer_has_it(self) -> None:
+        second = f"127.0.0.22:{self.ports[1]}"
+        self.sender.settings.links[0].address = second
+        # The system would send from the first address of the interface.
+        for listen in (second, f"0.0.0.0:{self.ports[1]}"):
+            with self.subTest(listen=listen):
+                self.receiver.settings.listen = listen
+                self.start()
+                self.send(self.sender, "ipn:2.42", 100, 70_000)
+                self.take(self.receiver, "ipn:2.42", 100, 70_000)
+                self.send(self.receiver, "ipn:1.42", 100, 70_000)
+                self.take(self.sender, "ipn:1.42", 100, 70_000)
+                for node in (self.sender, self.receiver):
+                    until(self, lambda node=node: node.metrics()["dhow_bundles_stored"] == 0)
+                    self.assertEqual(node.metrics()["dhow_datagrams_ignored_total"], 0)
+                    self.assertEqual(node.stop(), 0)
+
     def test_green_bundles_are_done_with_when_they_have_left(self) -> None:
         self.set_policy('red = "none"')
         self.start()

@@ -127,6 +127,20 @@ class LtpFiles(unittest.TestCase):
         self.end(sender)
         self.assert_came(self.end(receiver), file)
 
+    def test_a_receiver_at_all_addresses_answers_from_the_one_that_was_sent_to(self) -> None:
+        file = self.file(70_000)
+        for name in ("0.0.0.0:0", "[::]:0"):
+            with self.subTest(name=name):
+                try:
+                    receiver = self.receive("--count", "1", name=name)
+                except AssertionError:
+                    self.skipTest("no IPv6 on loopback")
+                sender = self.start(
+                    "ltp", "send", str(file), f"2@127.0.0.22:{self.port}", "--light-time", "1ms", "--rate", RATE, "--bind", "127.0.0.1:0")
+                self.end(sender)
+                self.assert_came(self.end(receiver), file)
+                (self.inbox / self.kept()[0]).unlink()
+
     def test_all_arrives_where_datagrams_are_lost_both_ways_and_come_from_other_ports(self) -> None:
         relay = LossyRelay(0.05, seed=7)
         self.addCleanup(relay.close)
@@ -242,6 +256,14 @@ class LtpFiles(unittest.TestCase):
                 [sent] = self.end(sender, code=INTERRUPTED)
                 self.assertEqual(sent["state"], "failed")
         self.assertEqual(len(self.kept()), 1)
+
+    def test_a_key_that_every_user_may_read_is_told(self) -> None:
+        key = self.directory / "key"
+        key.write_text("00" * 20)
+        for mode, notes in ((0o600, 0), (0o644, 1)):
+            key.chmod(mode)
+            self.end(self.receive("--timeout", "50ms", "--key", str(key)), code=1)
+            self.assertEqual(self.log().count("every user of this machine can read the key"), notes)
 
     def test_a_key_that_is_no_regular_file_is_refused_at_once(self) -> None:
         pipe = self.directory / "pipe"

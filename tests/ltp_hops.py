@@ -133,6 +133,19 @@ class LtpHops(unittest.TestCase):
                     for number in range(1, hops):
                         self.assertEqual(list((self.directory / f"spool{FIRST + number}").glob("block-*")), [])
 
+    def test_relays_at_all_addresses_answer_from_the_one_that_was_sent_to(self) -> None:
+        file = self.file(70_000)
+        receiver, port = self.receive("--count", "1", "--listen", "0.0.0.0:0")
+        route = f"{DESTINATION}={DESTINATION}@127.0.0.22:{port}"
+        _, port = self.listen(
+            "relay", "--engine", str(FIRST), "--dir", str(self.directory / "spool"), "--route", route, "--listen", "0.0.0.0:0")
+        sender = self.start(
+            "send", str(file), f"{FIRST}@127.0.0.23:{port}", "--to", str(DESTINATION), "--light-time", "1ms", "--rate", RATE, "--engine",
+            str(SOURCE), "--report")
+        [sent] = self.end(sender)
+        self.assertEqual(sent["report"]["status"], "complete")
+        self.assert_came(self.end(receiver), file)
+
     def test_a_file_leaves_a_relay_while_it_comes(self) -> None:
         receiver, port = self.receive("--count", "1")
         relay, port = self.relay(FIRST, DESTINATION, port)

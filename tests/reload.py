@@ -260,6 +260,25 @@ class Reload(Exchange):
         self.assertEqual(bad.returncode, 2)
         self.assertIn("means nothing", bad.stderr)
 
+    def test_a_link_whose_key_cannot_be_read_is_neither_added_nor_saved(self) -> None:
+        self.sender.settings.more = '[[listen]]\nprotocol = "ltp"\naddress = "127.0.0.1:0"\n'
+        self.start()
+        before, key = self.config.read_text(), self.directory / "key"
+        words = ("link", "add", "far", "127.0.0.8", "--protocol", "ltp", "--peer", "ipn:8.0", "--set", f"key={key}")
+        refused = self.sender.run(*words)
+        self.assertEqual((refused.returncode, len(self.sender.show("links")["links"])), (2, 1), refused.stderr)
+        self.assertIn(f"'key' names {key}: No such file", refused.stderr)
+        key.write_text("00" * 20)
+        self.assertEqual(self.sender.run(*words).returncode, 0)
+        key.unlink()
+        refused = self.sender.run("reload", "--save")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn(f"'key' names {key}", refused.stderr)
+        self.assertEqual(self.config.read_text(), before)
+        key.write_text("00" * 20)
+        self.assertEqual(self.reload("--save")["saved"], ["link far"])
+        self.assertIn(f'key = "{key}"', self.config.read_text())
+
     def test_the_supervisor_is_told_of_a_reload(self) -> None:
         path = self.directory / "notify.sock"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:

@@ -4,22 +4,26 @@
 //! A datagram is one packet. One that a stream does not take, or that comes while there is none, is lost, as it might be over UDP: LTP sends it again.
 
 use std::fmt;
-use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use dhow_link::encapsulation::{LTP, PacketFault, Units, write_header};
 use dhow_link::ltp::Addressee;
-use socket2::{SockRef, TcpKeepalive};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::streams::listener::{
+    ListenError, SocketFile, connect_at_once, make_room_for_socket, set_path_check,
+    set_stall_timeout,
+};
 
 /// Octets of the longest datagram (IPv4).
 const DATAGRAM_OCTETS: u64 = 65_507;
@@ -33,8 +37,11 @@ const CHUNK_OCTETS: usize = 256 << 10;
 /// The longest wait before the next look at whether it goes on.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The silence after which a peer of TCP is asked whether it is still there.
+/// The silence after which a peer of TCP is asked whether it is still there, and another connection that waits takes the place of one.
 const SILENCE: Duration = Duration::from_secs(15);
+
+/// The time in which the peer of a connection over TCP acknowledges nothing, or takes nothing, before the connection is given up.
+const STALL: Duration = Duration::from_secs(30);
 
 /// The shortest and the longest wait before a stream is connected again.
 const RETRY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(8)];
@@ -72,6 +79,9 @@ pub enum EncapsulateError {
     /// A stream cannot be listened for.
     #[error("cannot listen at {0}: {1}")]
     Listen(End, io::Error),
+    /// A Unix socket cannot be listened at.
+    #[error(transparent)]
+    Socket(#[from] ListenError),
 }
 
 /// Something to be told while it goes on.
@@ -106,6 +116,8 @@ pub struct Joint {
     node: SocketAddr,
     streams: Vec<Stream>,
     tally: Tally,
+    /// The silence after which a connection gives way to another that waits.
+    silence: Duration,
 }
 
 /// A stream, whether it is connected or not.
@@ -119,7 +131,11 @@ struct Stream {
 
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    Unix {
+        listener: UnixListener,
+        /// The socket's file goes with the listener.
+        _file: SocketFile,
+    },
 }
 
 #[derive(Debug)]
@@ -148,6 +164,7 @@ impl Joint {
             node,
             streams: streams.collect::<Result<_, _>>()?,
             tally: Tally::default(),
+            silence: SILENCE,
         })
     }
 
@@ -253,7 +270,7 @@ impl Joint {
                 Ok(Some(mut connection)) => {
                     tell(Told::Up(&stream.end));
                     said.clear();
-                    let (arrived, why) = self.read_all(&mut connection, goes_on);
+                    let (arrived, why) = self.read_all(stream, &mut connection, goes_on);
                     if let Some(connection) = stream.connection().take() {
                         connection.end();
                     }
@@ -283,19 +300,27 @@ impl Joint {
     /// Reads the packets of a connection to its end; their number and why it ended come back.
     fn read_all(
         &self,
+        stream: &Stream,
         connection: &mut Connection,
         goes_on: &(dyn Fn() -> bool + Sync),
     ) -> (u64, String) {
         let mut units = Units::new(LTP, DATAGRAM_OCTETS);
         let mut buffer = vec![0; CHUNK_OCTETS];
-        let mut arrived = 0;
+        let (mut arrived, mut heard) = (0, Instant::now());
         while goes_on() {
             let octets = match connection.read(&mut buffer) {
                 Ok(0) => return (arrived, "the peer ended it".to_owned()),
                 Ok(octets) => octets,
-                Err(error) if is_passing(&error) => continue,
+                Err(error) if is_passing(&error) => {
+                    if heard.elapsed() >= self.silence && stream.is_another_waiting() {
+                        let why = "nothing comes in it, and another connection takes its place";
+                        return (arrived, why.to_owned());
+                    }
+                    continue;
+                }
                 Err(error) => return (arrived, error.to_string()),
             };
+            heard = Instant::now();
             let mut chunk = Bytes::copy_from_slice(buffer.get(..octets).unwrap_or_default());
             loop {
                 let unit: Result<Option<Bytes>, PacketFault> = units.next(&mut chunk);
@@ -318,15 +343,22 @@ impl Joint {
 
 impl Stream {
     fn new(end: End) -> Result<Self, EncapsulateError> {
+        if let End::UnixListen(path) = &end {
+            make_room_for_socket(path)?;
+        }
         let listener = match &end {
             End::Tcp(_) | End::Unix(_) => Ok(None),
             End::TcpListen(address) => TcpListener::bind(address).and_then(|listener| {
                 listener.set_nonblocking(true)?;
                 Ok(Some(Listener::Tcp(listener)))
             }),
-            End::UnixListen(path) => listen_at(path).and_then(|listener| {
+            End::UnixListen(path) => UnixListener::bind(path).and_then(|listener| {
+                let file = SocketFile::of(path)?;
                 listener.set_nonblocking(true)?;
-                Ok(Some(Listener::Unix(listener, path.clone())))
+                Ok(Some(Listener::Unix {
+                    listener,
+                    _file: file,
+                }))
             }),
         };
         let listener = listener.map_err(|error| EncapsulateError::Listen(end.clone(), error))?;
@@ -346,13 +378,23 @@ impl Stream {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a connection waits to be accepted.
+    fn is_another_waiting(&self) -> bool {
+        let Some(listener) = &self.listener else {
+            return false;
+        };
+        let mut polled = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
+        let at_once = Timespec::default();
+        poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0)
+    }
+
     /// A connection; nothing where none has come yet.
     fn connect(&self, goes_on: &(dyn Fn() -> bool + Sync)) -> io::Result<Option<Connection>> {
         let accepted = match (&self.listener, &self.end) {
             (Some(Listener::Tcp(listener)), _) => {
                 listener.accept().map(|(stream, _)| Connection::Tcp(stream))
             }
-            (Some(Listener::Unix(listener, _)), _) => listener
+            (Some(Listener::Unix { listener, .. }), _) => listener
                 .accept()
                 .map(|(stream, _)| Connection::Unix(stream)),
             (None, End::Tcp(address) | End::TcpListen(address)) => {
@@ -360,7 +402,14 @@ impl Stream {
                     .map(|it| Some(Connection::Tcp(it)));
             }
             (None, End::Unix(path) | End::UnixListen(path)) => {
-                return UnixStream::connect(path).map(|it| Some(Connection::Unix(it)));
+                return connect_at_once(path)
+                    .map(|it| Some(Connection::Unix(it)))
+                    .map_err(|error| match error.kind() {
+                        ErrorKind::WouldBlock => io::Error::other(
+                            "the program that listens there does not accept connections",
+                        ),
+                        _ => error,
+                    });
             }
         };
         match accepted {
@@ -374,10 +423,11 @@ impl Stream {
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
-            let _ = fs::remove_file(path);
+impl Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix { listener, .. } => listener.as_fd(),
         }
     }
 }
@@ -395,7 +445,8 @@ impl Connection {
             Self::Tcp(stream) => {
                 stream.set_nonblocking(false)?;
                 stream.set_nodelay(true)?;
-                SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(SILENCE))?;
+                set_path_check(stream, SILENCE);
+                set_stall_timeout(stream, STALL);
                 stream.set_read_timeout(Some(LOOK))?;
                 stream.set_write_timeout(Some(LOOK))
             }
@@ -454,17 +505,6 @@ fn write_all(
     Ok(())
 }
 
-/// A Unix socket, also where one that nobody listens at any more is in its place.
-fn listen_at(path: &Path) -> io::Result<UnixListener> {
-    let is_left = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket())
-        && UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
-    if is_left {
-        fs::remove_file(path)?;
-    }
-    UnixListener::bind(path)
-}
-
 /// Nothing to read and no room to write now, or a signal.
 fn is_passing(error: &io::Error) -> bool {
     matches!(
@@ -474,12 +514,153 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 fn wait(time: Duration, goes_on: &(dyn Fn() -> bool + Sync)) {
-    let end = std::time::Instant::now() + time;
+    let end = Instant::now() + time;
     while goes_on() {
-        let left = end.saturating_duration_since(std::time::Instant::now());
+        let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;
         }
         thread::sleep(left.min(LOOK));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+    fn open(end: End) -> Result<Joint, EncapsulateError> {
+        Joint::open(ANY, ANY, vec![end])
+    }
+
+    /// Ends a joint, also where a test fails.
+    struct Ending<'a>(&'a AtomicBool);
+
+    impl Drop for Ending<'_> {
+        fn drop(&mut self) {
+            self.0.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// The news of a joint, while `meanwhile` runs.
+    fn news(joint: &Joint, meanwhile: impl FnOnce(&dyn Fn(&str))) -> Vec<String> {
+        let (goes_on, told) = (AtomicBool::new(true), Mutex::new(Vec::new()));
+        let tell = |news: Told<'_>| {
+            told.lock().unwrap().push(match news {
+                Told::Up(_) => "up".to_owned(),
+                Told::Down(_, why) => why.to_owned(),
+            });
+        };
+        let until = |expected: &str| {
+            let end = Instant::now() + Duration::from_secs(10);
+            while told.lock().unwrap().last().is_none_or(|it| it != expected) {
+                assert!(Instant::now() < end, "never '{expected}': {told:?}");
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| joint.run(&|| goes_on.load(Ordering::Relaxed), &tell));
+            let _end = Ending(&goes_on);
+            meanwhile(&until);
+        });
+        told.into_inner().unwrap()
+    }
+
+    #[test]
+    fn a_connection_in_which_nothing_comes_gives_way_to_another_that_waits() {
+        let mut joint = open(End::TcpListen(ANY)).unwrap();
+        joint.silence = Duration::ZERO;
+        let Some(Listener::Tcp(listener)) = &joint.streams[0].listener else {
+            unreachable!("it listens");
+        };
+        let to = listener.local_addr().unwrap();
+        let told = news(&joint, |until| {
+            let mut first = TcpStream::connect(to).unwrap();
+            first.set_read_timeout(Some(RETRY[1])).unwrap();
+            until("up");
+            let _second = TcpStream::connect(to).unwrap();
+            assert_eq!(first.read(&mut [0]).unwrap(), 0);
+            until("up");
+        });
+        let why = "nothing comes in it, and another connection takes its place";
+        assert_eq!(told, ["up", why, "up"]);
+    }
+
+    #[test]
+    fn a_peer_of_tcp_that_acknowledges_nothing_is_given_up_in_time() {
+        let listener = TcpListener::bind(ANY).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let connection = Connection::Tcp(stream.try_clone().unwrap());
+        connection.set_timeouts().unwrap();
+        let socket = socket2::SockRef::from(&stream);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(STALL));
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), SILENCE);
+        assert!(socket.keepalive().unwrap() && socket.tcp_keepalive_interval().unwrap() < SILENCE);
+    }
+
+    #[test]
+    fn a_socket_that_another_program_has_made_in_the_place_of_ones_own_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let first = open(End::UnixListen(path.clone())).unwrap();
+        fs::remove_file(&path).unwrap();
+        let second = open(End::UnixListen(path.clone())).unwrap();
+        drop(first);
+        assert!(path.exists());
+        drop(second);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_is_told_apart_from_another_program() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let failed = || open(End::UnixListen(path.clone())).err().unwrap();
+        fs::write(&path, "kept").unwrap();
+        let error = failed();
+        assert!(
+            matches!(
+                error,
+                EncapsulateError::Socket(ListenError::InTheWay { .. })
+            ),
+            "{error}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), b"kept");
+        fs::remove_file(&path).unwrap();
+        let _other = UnixListener::bind(&path).unwrap();
+        let error = failed();
+        assert!(
+            matches!(error, EncapsulateError::Socket(ListenError::InUse { .. })),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_listener_with_a_full_backlog_keeps_nobody_waiting() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let flags = rustix::net::SocketFlags::CLOEXEC;
+        let (family, kind) = (
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+        );
+        let listener = rustix::net::socket_with(family, kind, flags, None).unwrap();
+        rustix::net::bind(&listener, &rustix::net::SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let _waiting: Vec<_> = std::iter::from_fn(|| connect_at_once(&path).ok())
+            .take(9)
+            .collect();
+        let error = open(End::UnixListen(path.clone())).err().unwrap();
+        assert!(
+            matches!(error, EncapsulateError::Socket(ListenError::InUse { .. })),
+            "{error}"
+        );
+        let joint = open(End::Unix(path.clone())).unwrap();
+        let why = "the program that listens there does not accept connections";
+        assert_eq!(news(&joint, |until| until(why)), [why]);
     }
 }

@@ -11,6 +11,7 @@ use dhow_bundle::DtnTime;
 use dhow_daemon::config::{NodeFile, moment_of};
 use dhow_daemon::reload::desired::edited;
 use dhow_daemon::reload::edit::Edit;
+use dhow_document::FileError;
 use hyper::Method;
 use serde_json::{Map, Value, json};
 
@@ -121,7 +122,7 @@ fn save(admin: &Admin) -> Result<Vec<String>, Failure> {
     }
     let text = NodeFile::text(&path).map_err(super::node::unread)?;
     let (text, made) = edited(&text, &path, &edits, start).map_err(super::node::unread)?;
-    NodeFile::parse(&text, &path).map_err(super::node::unread)?;
+    check(&text, &path, start).map_err(super::node::unread)?;
     replace(&path, &text).map_err(|error| {
         let failure = Failure::refused(format!("cannot write {}: {error}", path.display()));
         match error.kind() {
@@ -132,6 +133,12 @@ fn save(admin: &Admin) -> Result<Vec<String>, Failure> {
         }
     })?;
     Ok(made.iter().map(Edit::what).collect())
+}
+
+/// Whether a node can read a text as its file, with all files that the text names.
+fn check(text: &str, path: &Path, start: DtnTime) -> Result<(), FileError> {
+    NodeFile::parse(text, path)?.check_named_files(text, path)?;
+    NodeFile::contacts(text, path, start).map(drop)
 }
 
 /// Puts a text into the place of a file's, whole or not at all; whose it is and who may read it stays.

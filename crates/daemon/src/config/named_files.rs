@@ -26,7 +26,12 @@ impl NodeFile {
         }
         for (entries, dial) in document.all("link").zip(&self.dial) {
             if let Some(key) = &dial.key {
-                check_key(&document, entries, key, &dial.protocol)?;
+                match SegmentKey::load(key) {
+                    // The node may be another user's.
+                    Err(KeyError::Unreadable(error))
+                        if error.kind() == ErrorKind::PermissionDenied => {}
+                    loaded => check_key(&document, entries, (key, loaded), &dial.protocol)?,
+                }
             }
         }
         check_groups(&document)?;
@@ -42,6 +47,22 @@ impl NodeFile {
             Some(path) => check_socket(&document, &document.one("external")?, path, ""),
             None => Ok(()),
         }
+    }
+
+    /// Refuse a link whose key this process cannot read or use: the `text` was read from `path` as this value.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn check_key_of_link(&self, text: &str, path: &Path, name: &str) -> Result<(), FileError> {
+        let document = Document::read(path, text, SECTIONS)?;
+        let links = document.all("link").zip(&self.dial).zip(&self.node.links);
+        for ((entries, dial), _) in links.filter(|(_, link)| link.name == name) {
+            if let Some(key) = &dial.key {
+                let loaded = SegmentKey::load(key);
+                check_key(&document, entries, (key, loaded), &dial.protocol)?;
+            }
+        }
+        Ok(())
     }
 
     /// Take up the kinds of keys that links over LTP name. Of one that cannot be read now, its link hears when its conversation begins.
@@ -93,17 +114,14 @@ fn check_socket(
         .with_hint("make it, or name a path in a directory that is there"))
 }
 
-/// A link's key over LTP can be read, and its values have room in datagrams.
+/// A link's key over LTP was read, and its values have room in datagrams.
 fn check_key(
     document: &Document<'_>,
     entries: &Entries,
-    path: &Path,
+    (path, loaded): (&Path, Result<SegmentKey, KeyError>),
     protocol: &Protocol,
 ) -> Result<(), FileError> {
-    let error = match SegmentKey::load(path) {
-        Err(KeyError::Unreadable(error)) if error.kind() == ErrorKind::PermissionDenied => {
-            return Ok(());
-        }
+    let error = match loaded {
         Err(error) => error,
         Ok(key) => {
             let least = key.least_mtu();

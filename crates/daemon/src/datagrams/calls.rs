@@ -2,12 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
 
 use bytes::Bytes;
 use nix::cmsg_space;
-use nix::sys::socket::sockopt::{RxqOvfl, UdpGroSegment};
+use nix::errno::Errno;
+use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
+use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo, RxqOvfl, UdpGroSegment};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg,
     sendmmsg, setsockopt,
@@ -24,11 +26,26 @@ const MESSAGES_PER_CALL: usize = 16;
 /// Octets of the longest message: none is cut.
 const MESSAGE_OCTETS_MAX: usize = 65_535;
 
+/// The addresses between which datagrams pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The address of this machine, where the socket has several and one is known.
+    pub own: Option<IpAddr>,
+    /// The peer's.
+    pub peer: SocketAddr,
+}
+
+impl From<SocketAddr> for Addresses {
+    fn from(peer: SocketAddr) -> Self {
+        Self { own: None, peer }
+    }
+}
+
 /// Datagrams that came together from one address: all have one size, but for the last, which may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// The sender's address.
-    pub from: SocketAddr,
+    /// The sender's address, and the one that it sent them to: an answer leaves between the same.
+    pub addresses: Addresses,
     /// The octets of all datagrams.
     pub octets: &'a [u8],
     /// Octets of each datagram, at least 1.
@@ -92,6 +109,7 @@ impl Calls {
             room.map_err(io::Error::from),
             setsockopt(&socket, UdpGroSegment, &true).map_err(io::Error::from),
             setsockopt(&socket, RxqOvfl, &1).map_err(io::Error::from),
+            tell_own_address(&socket, address.ip()),
         ];
         for error in wishes.into_iter().filter_map(Result::err) {
             tracing::debug!("an option of UDP cannot be set: {error}");
@@ -147,7 +165,7 @@ impl Calls {
         let buffers = buffers.chunks_mut(MESSAGE_OCTETS_MAX);
         let mut slices: Vec<_> = buffers.map(|it| [IoSliceMut::new(it)]).collect();
         // A call leaves less room in the headers than it found.
-        let room = cmsg_space!(i32, u32);
+        let room = cmsg_space!(i32, u32, in6_pktinfo);
         let mut headers =
             MultiHeaders::<SockaddrStorage>::preallocate(MESSAGES_PER_CALL, Some(room));
         let fd = socket.as_raw_fd();
@@ -156,35 +174,70 @@ impl Calls {
         let before = self.overflowed.get();
         for message in arrived {
             let octets = message.iovs().next().unwrap_or_default();
-            let mut size = octets.len();
+            let (mut size, mut own) = (octets.len(), None);
             for said in message.cmsgs()? {
                 match said {
                     ControlMessageOwned::UdpGroSegments(octets) => {
                         size = usize::try_from(octets).unwrap_or(size);
                     }
                     ControlMessageOwned::RxqOvfl(count) => self.overflowed.set(count),
+                    ControlMessageOwned::Ipv4PacketInfo(to) => {
+                        own = Some(Ipv4Addr::from(to.ipi_spec_dst.s_addr.to_ne_bytes()).into());
+                    }
+                    ControlMessageOwned::Ipv6PacketInfo(to) => {
+                        let to = IpAddr::from(to.ipi6_addr.s6_addr);
+                        own = Some(to.to_canonical());
+                    }
                     _ => {}
                 }
             }
-            let Some(from) = message.address.as_ref().and_then(address) else {
+            let Some(peer) = message.address.as_ref().and_then(address) else {
                 continue;
             };
             let size = size.max(1);
-            take(Message { from, octets, size });
+            let addresses = Addresses { own, peer };
+            take(Message {
+                addresses,
+                octets,
+                size,
+            });
         }
         Ok(self.overflowed.get().wrapping_sub(before).into())
     }
 
-    /// Sends what has not left to an address; how many bursts the system took comes back.
+    /// Sends what has not left; how many bursts the system took comes back. A socket bound to one address sends from that one, and the system chooses an address
+    /// where this machine does not have the given one any more.
     ///
     /// # Errors
     /// When it did not take the first, with what it says of that.
     pub fn send(
         &self,
         socket: &impl AsRawFd,
-        to: SocketAddr,
+        between: Addresses,
         outgoing: &Outgoing,
     ) -> io::Result<usize> {
+        let peer = between.peer;
+        let own = between.own.filter(|own| {
+            let is_chosen = self.local.ip().is_unspecified() && self.sends_from(*own);
+            is_chosen && own.is_ipv4() == peer.ip().to_canonical().is_ipv4()
+        });
+        match self.send_from(socket, own, peer, outgoing) {
+            // The machine may not have the address any more (IPv6 and IPv4).
+            Err(Errno::EINVAL | Errno::ENETUNREACH) if own.is_some() => {
+                self.send_from(socket, None, peer, outgoing)
+            }
+            sent => sent,
+        }
+        .map_err(io::Error::from)
+    }
+
+    fn send_from(
+        &self,
+        socket: &impl AsRawFd,
+        own: Option<IpAddr>,
+        to: SocketAddr,
+        outgoing: &Outgoing,
+    ) -> nix::Result<usize> {
         let bursts = outgoing.bursts();
         let cut = bursts.first().and_then(Burst::cut);
         let alike = bursts.iter().take_while(|burst| burst.cut() == cut);
@@ -194,19 +247,51 @@ impl Calls {
         let flags = MsgFlags::empty();
         let fd = socket.as_raw_fd();
         let count = messages.len();
-        let taken = match &cut {
-            Some(size) => {
-                let room = cmsg_space!(u16);
-                let mut headers = MultiHeaders::preallocate(count, Some(room));
-                let said = [ControlMessage::UdpGsoSegments(size)];
-                sendmmsg(fd, &mut headers, messages.iter(), to, said, flags)?.count()
-            }
-            None => {
-                let mut headers = MultiHeaders::preallocate(count, None);
-                sendmmsg(fd, &mut headers, messages.iter(), to, [], flags)?.count()
-            }
+        let source = own.map(|own| self.source(own));
+        // The room is to have the length of all that is said, and no more.
+        let room = match (&cut, &source) {
+            (None, None) => None,
+            (Some(_), None) => Some(cmsg_space!(u16)),
+            (None, Some(Source::V4(_))) => Some(cmsg_space!(in_pktinfo)),
+            (Some(_), Some(Source::V4(_))) => Some(cmsg_space!(u16, in_pktinfo)),
+            (None, Some(Source::V6(_))) => Some(cmsg_space!(in6_pktinfo)),
+            (Some(_), Some(Source::V6(_))) => Some(cmsg_space!(u16, in6_pktinfo)),
         };
-        Ok(taken)
+        let cut = cut.as_ref().map(ControlMessage::UdpGsoSegments);
+        let said: Vec<_> = cut
+            .into_iter()
+            .chain(source.as_ref().map(Source::message))
+            .collect();
+        let mut headers = MultiHeaders::preallocate(count, room);
+        Ok(sendmmsg(fd, &mut headers, messages.iter(), to, said, flags)?.count())
+    }
+
+    /// An address of this machine, as the socket's family writes it.
+    fn source(&self, own: IpAddr) -> Source {
+        match (self.local, own) {
+            (SocketAddr::V4(_), IpAddr::V4(own)) => {
+                let [own, any] = [own, Ipv4Addr::UNSPECIFIED]
+                    .map(|it| u32::from_ne_bytes(it.octets()))
+                    .map(|s_addr| in_addr { s_addr });
+                Source::V4(in_pktinfo {
+                    ipi_ifindex: 0,
+                    ipi_spec_dst: own,
+                    ipi_addr: any,
+                })
+            }
+            (_, own) => {
+                let own = match own {
+                    IpAddr::V4(own) => own.to_ipv6_mapped(),
+                    IpAddr::V6(own) => own,
+                };
+                Source::V6(in6_pktinfo {
+                    ipi6_addr: in6_addr {
+                        s6_addr: own.octets(),
+                    },
+                    ipi6_ifindex: 0,
+                })
+            }
+        }
     }
 
     /// An address as the socket's family writes it.
@@ -215,6 +300,30 @@ impl Calls {
             (SocketAddr::V6(_), IpAddr::V4(ip)) => (ip.to_ipv6_mapped(), to.port()).into(),
             _ => to,
         }
+    }
+}
+
+/// The address from which datagrams are to leave, as the system is told of it.
+enum Source {
+    V4(in_pktinfo),
+    V6(in6_pktinfo),
+}
+
+impl Source {
+    const fn message(&self) -> ControlMessage<'_> {
+        match self {
+            Self::V4(own) => ControlMessage::Ipv4PacketInfo(own),
+            Self::V6(own) => ControlMessage::Ipv6PacketInfo(own),
+        }
+    }
+}
+
+/// Has the system tell to which address of this machine a datagram came, where the socket has several.
+fn tell_own_address(socket: &impl AsFd, bound: IpAddr) -> io::Result<()> {
+    match bound {
+        _ if !bound.is_unspecified() => Ok(()),
+        IpAddr::V4(_) => Ok(setsockopt(socket, Ipv4PacketInfo, &true)?),
+        IpAddr::V6(_) => Ok(setsockopt(socket, Ipv6RecvPacketInfo, &true)?),
     }
 }
 

@@ -223,7 +223,8 @@ impl Conversation {
         let mut left = 0;
         while let Some(next) = self.outgoing.bursts().first() {
             let (is_cut, size) = (next.cut().is_some(), next.size());
-            let error = match self.port.socket.send(self.to, &self.outgoing) {
+            let between = self.ports.engines.borrow().addresses(self.to, self.stream);
+            let error = match self.port.socket.send(between, &self.outgoing) {
                 Ok(bursts) => {
                     let datagrams = self.outgoing.advance(bursts);
                     self.core.count(|it| it.datagrams_out += datagrams);

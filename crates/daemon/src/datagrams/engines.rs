@@ -8,11 +8,15 @@ use bytes::Bytes;
 use dhow_link::ltp::{Addressee, Authentication, Known};
 use dhow_node::driver::StreamId;
 
+use super::calls::Addresses;
+
 /// An engine at the other end of a link.
 #[derive(Clone, Debug)]
 struct Engine {
     stream: StreamId,
     address: SocketAddr,
+    /// The address of this machine that it sent to last, where the socket has several.
+    own: Option<IpAddr>,
     /// The IDs of the engine here and of the one there.
     ids: (u64, u64),
     /// The authentication of its segments, if they have one.
@@ -41,6 +45,7 @@ impl Engines {
         engines.push(Engine {
             stream,
             address,
+            own: None,
             ids,
             authentication,
         });
@@ -55,6 +60,26 @@ impl Engines {
                 self.by_host.remove(&address.ip());
             }
         }
+    }
+
+    /// Datagrams of a conversation came between these addresses.
+    pub fn hear(&mut self, between: Addresses, stream: StreamId) {
+        let engines = self.by_host.get_mut(&between.peer.ip());
+        let engine = engines.and_then(|it| it.iter_mut().find(|it| it.stream == stream));
+        if let Some(engine) = engine
+            && between.own.is_some()
+        {
+            engine.own = between.own;
+        }
+    }
+
+    /// The addresses between which the datagrams of a conversation leave: the peer hears the one that it sends to.
+    #[must_use]
+    pub fn addresses(&self, peer: SocketAddr, stream: StreamId) -> Addresses {
+        let engines = self.by_host.get(&peer.ip());
+        let engine = engines.and_then(|it| it.iter().find(|it| it.stream == stream));
+        let own = engine.and_then(|it| it.own);
+        Addresses { own, peer }
     }
 
     /// The conversation to which a datagram belongs. Segments of a session that was begun here name the engine here, and it may have several peers
@@ -139,6 +164,21 @@ mod tests {
             engines.find(at(1, 1113), &Bytes::copy_from_slice(&[8, 7, 11]), never),
             None
         );
+    }
+
+    #[test]
+    fn a_conversation_answers_from_the_address_that_its_peer_sent_to_last() {
+        let mut engines = Engines::default();
+        engines.join(at(1, 1113), (9, 1), StreamId(1), None);
+        engines.join(at(1, 1114), (9, 2), StreamId(2), None);
+        let own = Some([127, 0, 0, 22].into());
+        let own_of = |engines: &Engines, stream| engines.addresses(at(1, 1113), stream).own;
+        assert_eq!(own_of(&engines, StreamId(1)), None);
+        let peer = at(1, EPHEMERAL);
+        engines.hear(Addresses { own, peer }, StreamId(1));
+        engines.hear(Addresses::from(peer), StreamId(1));
+        assert_eq!(own_of(&engines, StreamId(1)), own);
+        assert_eq!(own_of(&engines, StreamId(2)), None, "another engine's");
     }
 
     #[test]

@@ -47,6 +47,13 @@ impl Path {
             mtu_octets: mtu.ok().map(payload),
         })
     }
+
+    /// Whether datagrams can leave for the same address from another one of this machine.
+    #[must_use]
+    pub fn can_begin_at(&self, own: IpAddr) -> bool {
+        own.is_ipv4() == self.to.is_ipv4()
+            && UdpSocket::bind((own, 0)).is_ok_and(|socket| socket.connect(self.to).is_ok())
+    }
 }
 
 /// Whether nothing that is sent to an address could leave now.
@@ -80,6 +87,14 @@ mod tests {
             assert_eq!(way.own, own.parse::<IpAddr>().unwrap());
             assert!(way.mtu_octets.unwrap() > 1_000);
             assert!(!is_missing(way.to));
+        }
+    }
+
+    #[test]
+    fn a_way_can_begin_at_another_address_of_the_machine() {
+        let way = Path::find("127.0.0.1:9".parse().unwrap()).unwrap();
+        for (own, can) in [("127.0.0.22", true), ("192.0.2.1", false), ("::1", false)] {
+            assert_eq!(way.can_begin_at(own.parse().unwrap()), can, "{own}");
         }
     }
 }

@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use dhow_node::config::{ListenerId, Protocol};
 use dhow_node::driver::{Purpose, StreamId};
 
+use super::calls::Addresses;
 use super::conversation;
 use super::engines::Engines;
 use super::path::Path;
@@ -110,7 +111,8 @@ impl Ports {
         }
     }
 
-    /// The socket by which datagrams take a way: a listener's where one is at its beginning, so that the peer can answer.
+    /// The socket by which datagrams take a way: a listener's where one is at its beginning, so that the peer can answer. Over LTP it is a listener's wherever one
+    /// can send there, from its own address: a peer hears an engine of the host that its link names alone.
     ///
     /// # Errors
     /// When the system gives no socket.
@@ -120,6 +122,12 @@ impl Ports {
         let exact = alike().find(|port| port.socket.local().ip() == way.own);
         let any = || alike().find(|it| it.socket.sends_from(way.own));
         if let Some(port) = exact.or_else(any) {
+            return Ok(Rc::clone(port));
+        }
+        let other = || alike().find(|it| way.can_begin_at(it.socket.local().ip()));
+        if carried == Carried::Ltp
+            && let Some(port) = other()
+        {
             return Ok(Rc::clone(port));
         }
         drop(bound);
@@ -170,13 +178,13 @@ impl Ports {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             };
-            for (from, datagrams) in arrived {
+            for (between, datagrams) in arrived {
                 let behind = match port.carried {
                     Carried::Udpcl => {
-                        self.wait_for_link(from).await;
-                        self.hand_over(port, from, datagrams)
+                        self.wait_for_link(between.peer).await;
+                        self.hand_over(port, between.peer, datagrams)
                     }
-                    Carried::Ltp => self.hand_to_engines(from, datagrams),
+                    Carried::Ltp => self.hand_to_engines(between, datagrams),
                 };
                 while let Some(behind) = behind
                     && !self.core.takes_octets(behind)
@@ -189,13 +197,13 @@ impl Ports {
     }
 
     /// Gives datagrams to the engines that they belong to, those that follow each other together. Comes back with one of which the node is to have no more now.
-    fn hand_to_engines(&self, from: SocketAddr, datagrams: Vec<Bytes>) -> Option<StreamId> {
+    fn hand_to_engines(&self, between: Addresses, datagrams: Vec<Bytes>) -> Option<StreamId> {
         let mut behind = None;
         let mut runs: Vec<(Option<StreamId>, Vec<Bytes>)> = Vec::new();
         let engines = self.engines.borrow();
         for datagram in datagrams {
             let knows = |stream, number| self.core.ask(|node| node.knows_session(stream, number));
-            let stream = engines.find(from, &datagram, knows);
+            let stream = engines.find(between.peer, &datagram, knows);
             match runs.last_mut() {
                 Some((last, run)) if *last == stream => run.push(datagram),
                 _ => runs.push((stream, vec![datagram])),
@@ -207,6 +215,7 @@ impl Ports {
                 self.ignore(run.len());
                 continue;
             };
+            self.engines.borrow_mut().hear(between, stream);
             self.core.handle_datagrams(stream, run);
             if !self.core.takes_octets(stream) {
                 behind = Some(stream);
@@ -234,15 +243,15 @@ impl Ports {
         }
     }
 
-    /// Datagrams that are there, those that follow each other from one address together.
-    fn receive(&self, port: &Port) -> io::Result<Vec<(SocketAddr, Vec<Bytes>)>> {
-        let mut arrived: Vec<(SocketAddr, Vec<Bytes>)> = Vec::new();
+    /// Datagrams that are there, those that follow each other between the same addresses together.
+    fn receive(&self, port: &Port) -> io::Result<Vec<(Addresses, Vec<Bytes>)>> {
+        let mut arrived: Vec<(Addresses, Vec<Bytes>)> = Vec::new();
         let mut buffer = self.core.with_pool(|pool| pool.take());
-        let received = port.socket.receive(|from, datagram| {
+        let received = port.socket.receive(|between, datagram| {
             let octets = self.keep(&mut buffer, datagram);
             match arrived.last_mut() {
-                Some((last, datagrams)) if *last == from => datagrams.push(octets),
-                _ => arrived.push((from, vec![octets])),
+                Some((last, datagrams)) if *last == between => datagrams.push(octets),
+                _ => arrived.push((between, vec![octets])),
             }
         });
         self.core.with_pool(|pool| pool.give(buffer));

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -81,6 +82,9 @@ pub enum KeyError {
         /// The fault.
         why: String,
     },
+    /// A PEM file has other keys, too.
+    #[error("it has {0} keys (PEM), and a pair is one PRIVATE KEY and one PUBLIC KEY")]
+    TooMany(usize),
     /// The private key needs a passphrase.
     #[error("its {OWN} is encrypted, and nobody can be asked for the passphrase")]
     Encrypted,
@@ -105,7 +109,11 @@ impl KeyError {
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
-            Self::Pem { .. } | Self::NotRsa { .. } | Self::RsaBits(_) | Self::OwnTwice => {
+            Self::Pem { .. }
+            | Self::TooMany(_)
+            | Self::NotRsa { .. }
+            | Self::RsaBits(_)
+            | Self::OwnTwice => {
                 "openssl genrsa -out own.key 3072 && openssl rsa -in own.key -pubout -out own.pub; the key file is: cat own.key peer.pub"
             }
             Self::Encrypted => {
@@ -170,6 +178,10 @@ impl SegmentKey {
         let is_in = |text: &&str| pem.windows(text.len()).any(|it| it == text.as_bytes());
         if ENCRYPTED.iter().any(is_in) {
             return Err(KeyError::Encrypted);
+        }
+        let count = keys(pem);
+        if count > 2 {
+            return Err(KeyError::TooMany(count));
         }
         let own = PrivateKeyDer::from_pem_slice(pem).map_err(no_pem(OWN))?;
         let peer = SubjectPublicKeyInfoDer::from_pem_slice(pem).map_err(no_pem(PEER))?;
@@ -319,6 +331,19 @@ fn read(path: &Path) -> Result<String, KeyError> {
     String::from_utf8(octets).map_err(|_| KeyError::NotHexadecimal)
 }
 
+/// The number of keys of any kind in PEM.
+fn keys(pem: &[u8]) -> usize {
+    let lines = pem.split(|octet| *octet == b'\n').map(<[u8]>::trim_ascii);
+    let begins = |line: &&[u8]| line.starts_with(PEM.as_bytes()) && line.ends_with(b" KEY-----");
+    lines.filter(begins).count()
+}
+
+/// Whether every user of this machine may read a file.
+#[must_use]
+pub fn is_open_to_all(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|it| it.mode() & Mode::ROTH.bits() != 0)
+}
+
 /// The fault of a part in PEM.
 fn pem_fault(error: &pem::Error) -> String {
     let line = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
@@ -466,6 +491,30 @@ mod tests {
         assert!(matches!(error(&path), KeyError::TooLong));
         std::fs::write(&path, [0xff, 0xfe]).unwrap();
         assert!(matches!(error(&path), KeyError::NotHexadecimal));
+    }
+
+    #[test]
+    fn a_file_that_every_user_may_read_is_known() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        std::fs::write(&path, "00").unwrap();
+        for (mode, is_open) in [(0o600, false), (0o640, false), (0o604, true), (0o644, true)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(is_open_to_all(&path), is_open, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_third_key_is_not_passed_over() {
+        let whole = include_str!("../../tests/data/ltp_rsa/here.pem");
+        let (own, peer) = whole.split_at(whole.find("-----BEGIN PUBLIC KEY").unwrap());
+        for third in [own, peer] {
+            let error = SegmentKey::parse_pair(format!("{whole}{third}").as_bytes());
+            assert!(matches!(error, Err(KeyError::TooMany(3))), "{error:?}");
+        }
+        let with_words = format!("# of this end\n{whole}# no more keys\n");
+        assert!(SegmentKey::parse_pair(with_words.as_bytes()).is_ok());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::calls::Calls;
+use super::calls::{Addresses, Calls};
 use super::outgoing::{Cutting, Outgoing};
 use crate::streams::listener::Family;
 
@@ -69,28 +69,28 @@ impl DatagramSocket {
         self.socket.writable().await
     }
 
-    /// Hands over datagrams that are there with where they came from, as many as one call takes; how many the system dropped since
+    /// Hands over datagrams that are there with the addresses between which they came, as many as one call takes; how many the system dropped since
     /// the last call comes back.
     ///
     /// # Errors
     /// `WouldBlock` when there is none; else when the socket fails.
-    pub fn receive(&self, mut take: impl FnMut(SocketAddr, &[u8])) -> io::Result<u64> {
+    pub fn receive(&self, mut take: impl FnMut(Addresses, &[u8])) -> io::Result<u64> {
         let call = || {
             self.calls.receive(&self.socket, |message| {
                 for datagram in message.datagrams() {
-                    take(message.from, datagram);
+                    take(message.addresses, datagram);
                 }
             })
         };
         self.socket.try_io(Interest::READABLE, call)
     }
 
-    /// Sends what has not left to an address; how many bursts the system took comes back.
+    /// Sends what has not left; how many bursts the system took comes back.
     ///
     /// # Errors
     /// When it did not take the first, with what it says of that.
-    pub fn send(&self, to: SocketAddr, outgoing: &Outgoing) -> io::Result<usize> {
-        let call = || self.calls.send(&self.socket, to, outgoing);
+    pub fn send(&self, between: Addresses, outgoing: &Outgoing) -> io::Result<usize> {
+        let call = || self.calls.send(&self.socket, between, outgoing);
         self.socket.try_io(Interest::WRITABLE, call)
     }
 }
@@ -109,7 +109,8 @@ mod tests {
         (1..).zip(sizes).map(datagram).collect()
     }
 
-    async fn send(socket: &DatagramSocket, to: SocketAddr, mut outgoing: Outgoing) {
+    async fn send(socket: &DatagramSocket, to: impl Into<Addresses>, mut outgoing: Outgoing) {
+        let to = to.into();
         while !outgoing.is_empty() {
             match socket.send(to, &outgoing) {
                 Ok(bursts) => drop(outgoing.advance(bursts)),
@@ -122,10 +123,16 @@ mod tests {
     }
 
     async fn receive(socket: &DatagramSocket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
+        let received = receive_between(socket, count).await;
+        let from = |(between, octets): (Addresses, _)| (between.peer, octets);
+        received.into_iter().map(from).collect()
+    }
+
+    async fn receive_between(socket: &DatagramSocket, count: usize) -> Vec<(Addresses, Vec<u8>)> {
         let mut received = Vec::new();
         while received.len() < count {
             socket.readable().await.unwrap();
-            let taken = socket.receive(|from, octets| received.push((from, octets.to_vec())));
+            let taken = socket.receive(|it, octets| received.push((it, octets.to_vec())));
             if let Err(error) = taken {
                 assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
             }
@@ -159,7 +166,8 @@ mod tests {
         let own = socket("127.0.0.1:0", Family::Own);
         own.writable().await.unwrap();
         let outgoing = Outgoing::of(&datagrams(&[65_508]), Cutting::Done);
-        let error = own.send("127.0.0.1:9".parse().unwrap(), &outgoing);
+        let to: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        let error = own.send(to.into(), &outgoing);
         let error = error.unwrap_err().raw_os_error();
         assert_eq!(error, Some(rustix::io::Errno::MSGSIZE.raw_os_error()));
     }
@@ -180,5 +188,52 @@ mod tests {
         let answer = Outgoing::of(&datagrams(&[4]), Cutting::Done);
         send(&dual, own.local(), answer).await;
         assert_eq!(receive(&own, 1).await, [(to, vec![1; 4])]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_leaves_from_the_address_that_was_sent_to_while_the_machine_has_it() {
+        let peer = socket("127.0.0.1:0", Family::Own);
+        for (at, family) in [("0.0.0.0:0", Family::Own), ("[::]:0", Family::Dual)] {
+            let Ok(all) = DatagramSocket::bind(at.parse().unwrap(), family) else {
+                // A machine may have no IPv6.
+                continue;
+            };
+            let port = all.local().port();
+            let second = SocketAddr::from(([127, 0, 0, 22], port));
+            for sizes in [&[3][..], &[900; 40]] {
+                let sent = datagrams(sizes);
+                let outgoing = || Outgoing::of(&sent, Cutting::Done);
+                send(&peer, second, outgoing()).await;
+                let received = receive_between(&all, sent.len()).await;
+                let answer = Addresses {
+                    own: Some(second.ip()),
+                    peer: peer.local(),
+                };
+                assert!(received.iter().all(|(it, _)| *it == answer), "{at}");
+                send(&all, answer, outgoing()).await;
+                let from = receive(&peer, sent.len()).await;
+                assert!(from.iter().all(|(from, _)| *from == second), "{at}");
+                let gone = Addresses {
+                    own: Some([192, 0, 2, 1].into()),
+                    ..answer
+                };
+                send(&all, gone, outgoing()).await;
+                let first = SocketAddr::from(([127, 0, 0, 1], port));
+                let from = receive(&peer, sent.len()).await;
+                assert!(from.iter().all(|(from, _)| *from == first), "{at}");
+                assert_eq!(all.cutting(), Cutting::Done);
+            }
+        }
+        let one = socket("127.0.0.3:0", Family::Own);
+        send(
+            &peer,
+            one.local(),
+            Outgoing::of(&datagrams(&[1]), Cutting::Done),
+        )
+        .await;
+        let [(between, _)] = &receive_between(&one, 1).await[..] else {
+            unreachable!("one was asked for");
+        };
+        assert_eq!(*between, Addresses::from(peer.local()));
     }
 }

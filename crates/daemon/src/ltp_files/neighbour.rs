@@ -1,16 +1,17 @@
 //! A neighbour: an engine of LTP for blocks both ways.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::{Instant, Now};
 use dhow_link::DatagramLink as _;
-use dhow_link::ltp::Engine;
+use dhow_link::ltp::{Authentication, Engine};
 
 use super::leaving::{Failed, LeavingFiles};
 use super::socket::{Sent, Socket};
 use crate::clock::Clock;
+use crate::datagrams::calls::Addresses;
 use crate::datagrams::outgoing::{Outgoing, POLLED};
 use crate::datagrams::seal::SegmentKey;
 
@@ -19,6 +20,8 @@ pub(super) struct Neighbour {
     pub(super) engine: Engine,
     /// The address at which it hears.
     pub(super) to: SocketAddr,
+    /// The address of this machine that it sent to last, where the socket has several: it may hear no other.
+    pub(super) own: Option<IpAddr>,
     /// Whether a route says the address: it is not where datagrams come from.
     pub(super) is_fixed: bool,
     pub(super) heard: Instant,
@@ -49,6 +52,7 @@ impl Neighbour {
         Self {
             engine,
             to,
+            own: None,
             is_fixed,
             heard: now,
             blocks: 0,
@@ -108,7 +112,11 @@ impl Neighbour {
             }
             self.next = now.monotonic + pace;
         }
-        let (sent, mut left) = socket.send(self.to, &mut self.outgoing);
+        let between = Addresses {
+            own: self.own,
+            peer: self.to,
+        };
+        let (sent, mut left) = socket.send(between, &mut self.outgoing);
         if self.outgoing.is_empty() {
             left = left.saturating_add(self.take_unread());
         }
@@ -124,11 +132,22 @@ impl Neighbour {
         std::mem::replace(&mut self.unread, 0)
     }
 
-    /// Take datagrams from an address.
-    pub(super) fn take(&mut self, now: Now, from: SocketAddr, datagrams: &[Bytes]) {
-        self.heard = now.monotonic;
-        if !self.is_fixed {
-            self.to = from;
+    /// Take datagrams that came between these addresses. With a key, nobody else says where an engine is, and what it sends to.
+    pub(super) fn take(
+        &mut self,
+        now: Now,
+        between: Addresses,
+        datagrams: &[Bytes],
+        key: Option<&Authentication>,
+    ) {
+        let to = match self.is_fixed {
+            true => self.to,
+            false => between.peer,
+        };
+        let is_known = (self.own, self.to) == (between.own, to);
+        let is_authentic = |it| key.is_none_or(|key| key.accepts_all(it));
+        if is_known || datagrams.iter().any(is_authentic) {
+            (self.own, self.to, self.heard) = (between.own, to, now.monotonic);
         }
         self.engine.handle_datagrams(now, datagrams);
     }

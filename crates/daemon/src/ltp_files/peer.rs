@@ -1,7 +1,7 @@
 //! An engine that sends files here.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use dhow_bundle::Instant;
@@ -13,6 +13,7 @@ use super::leaving::LeavingFiles;
 use super::neighbour::{Attempt, Neighbour};
 use super::socket::Socket;
 use crate::clock::Clock;
+use crate::datagrams::calls::Addresses;
 use crate::datagrams::seal::SegmentKey;
 
 /// The name of an engine: its ID, and its host, since two may have one ID.
@@ -50,9 +51,11 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(engine: Engine, to: SocketAddr, now: Instant) -> Self {
+    pub(super) fn new(engine: Engine, between: Addresses, now: Instant) -> Self {
+        let mut neighbour = Neighbour::new(engine, between.peer, false, now);
+        neighbour.own = between.own;
         Self {
-            neighbour: Neighbour::new(engine, to, false, now),
+            neighbour,
             files: BTreeMap::new(),
         }
     }

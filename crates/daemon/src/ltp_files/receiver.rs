@@ -26,7 +26,7 @@ use super::unheard::Unheard;
 use super::{LAST_WORDS, LOOK, Way};
 use crate::clock::Clock;
 use crate::config::file::ClockSetting;
-use crate::datagrams::calls::Message;
+use crate::datagrams::calls::{Addresses, Message};
 use crate::datagrams::seal::SegmentKey;
 
 /// Files that are open at a time; the blocks of others are refused, unless their host has a claim to a share (`meeting`).
@@ -331,7 +331,7 @@ impl Reception<'_> {
     /// Read the datagrams that are there; whether there may be more.
     fn read(&mut self) -> io::Result<bool> {
         for _ in 0..CALLS_PER_TURN {
-            let mut runs: Vec<(PeerId, SocketAddr, Vec<Bytes>)> = Vec::new();
+            let mut runs: Vec<(PeerId, Addresses, Vec<Bytes>)> = Vec::new();
             let take = |message: Message<'_>| sort(&message, &mut runs);
             let Some(dropped) = self.socket.receive(take)? else {
                 return Ok(false);
@@ -343,8 +343,8 @@ impl Reception<'_> {
                 self.watch.hear(Told::Note(what));
             }
             let now = self.clock.now();
-            for (id, from, datagrams) in runs {
-                self.handle(id, from, &datagrams, now);
+            for (id, between, datagrams) in runs {
+                self.handle(id, between, &datagrams, now);
             }
         }
         Ok(true)
@@ -598,16 +598,17 @@ fn name(engine: u64, session: u64) -> String {
 }
 
 /// Sort the datagrams of a message by the engines that they come from, those that follow each other together.
-fn sort(message: &Message<'_>, runs: &mut Vec<(PeerId, SocketAddr, Vec<Bytes>)>) {
+fn sort(message: &Message<'_>, runs: &mut Vec<(PeerId, Addresses, Vec<Bytes>)>) {
+    let between = message.addresses;
     for datagram in message.owned() {
         let Some(Addressee::ReceiverFrom(engine)) = Addressee::of(&datagram) else {
             continue;
         };
-        let host = message.from.ip();
+        let host = between.peer.ip();
         let id = PeerId { host, engine };
         match runs.last_mut() {
-            Some((last, from, run)) if *last == id && *from == message.from => run.push(datagram),
-            _ => runs.push((id, message.from, vec![datagram])),
+            Some((last, before, run)) if *last == id && *before == between => run.push(datagram),
+            _ => runs.push((id, between, vec![datagram])),
         }
     }
 }

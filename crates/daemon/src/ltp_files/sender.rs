@@ -294,7 +294,7 @@ impl Sending<'_> {
             let mut datagrams: Vec<Bytes> = Vec::new();
             let (to, engine) = (self.settings.to.ip(), self.settings.engine);
             let dropped = self.socket.receive(|message| {
-                if message.from.ip() != to {
+                if message.addresses.peer.ip() != to {
                     return;
                 }
                 let is_it = |it| matches!(it, Addressee::Sender { engine: id, .. } if id == engine);

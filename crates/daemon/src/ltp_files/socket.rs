@@ -9,7 +9,7 @@ use std::time::Duration;
 use dhow_link::datagram::Path;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::datagrams::calls::{Calls, Message};
+use crate::datagrams::calls::{Addresses, Calls, Message};
 use crate::datagrams::outgoing::Outgoing;
 use crate::datagrams::path::Path as WayThere;
 use crate::datagrams::refusal::Refusal;
@@ -74,11 +74,11 @@ impl Socket {
     }
 
     /// Refill the batch to be sent, and send it; the number of datagrams that have left comes back.
-    pub(super) fn send(&self, to: SocketAddr, outgoing: &mut Outgoing) -> (Sent, u64) {
+    pub(super) fn send(&self, between: Addresses, outgoing: &mut Outgoing) -> (Sent, u64) {
         let mut left = 0_u64;
         while let Some(next) = outgoing.bursts().first() {
             let is_cut = next.cut().is_some();
-            let error = match self.calls.send(&self.socket, to, outgoing) {
+            let error = match self.calls.send(&self.socket, between, outgoing) {
                 Ok(bursts) => {
                     left = left.saturating_add(outgoing.advance(bursts));
                     continue;

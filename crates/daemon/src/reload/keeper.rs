@@ -144,15 +144,24 @@ impl Keeper {
             Edit::ContactAdd { .. } | Edit::ContactDelete { .. } => Contacts::Read,
             _ => self.contacts(),
         };
+        let added = match &edit {
+            Edit::LinkAdd { settings } => settings.get("name").and_then(Value::as_str),
+            _ => None,
+        };
+        let added = added.map(str::to_owned);
         let edits = self.with(edit)?;
         let desired = self.compose(Arc::clone(&self.loaded), edits, contacts);
-        let desired = desired.await.map_err(|error| {
-            let refusal = Refusal::new(StatusCode::BAD_REQUEST, error.what);
-            match error.hint {
-                Some(hint) => refusal.with_hint(hint),
-                None => refusal,
-            }
-        })?;
+        let mut desired = desired.await.map_err(refused)?;
+        if let Some(name) = added {
+            let path = self.path.clone();
+            let check = tokio::task::spawn_blocking(move || {
+                let checked = desired.file.check_key_of_link(&desired.text, &path, &name);
+                (desired, checked)
+            });
+            let (composed, checked) = check.await.map_err(|_| Refusal::of_node("the key"))?;
+            checked.map_err(refused)?;
+            desired = composed;
+        }
         let (comparison, _) = self.compare(&desired);
         self.take_up(comparison, desired, None).await
     }
@@ -372,6 +381,15 @@ fn brief(answer: &Value) -> String {
     match restart.is_empty() {
         true => counts,
         false => format!("{counts}; {} need a restart", restart.join(", ")),
+    }
+}
+
+/// The refusal of an edit with which the file would be wrong.
+fn refused(error: FileError) -> Refusal {
+    let refusal = Refusal::new(StatusCode::BAD_REQUEST, error.what);
+    match error.hint {
+        Some(hint) => refusal.with_hint(hint),
+        None => refusal,
     }
 }
 

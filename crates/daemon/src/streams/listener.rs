@@ -4,10 +4,11 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::path::PROBE_INTERVAL_MS;
@@ -195,6 +196,19 @@ pub struct SocketFile {
     identity: (u64, u64),
 }
 
+impl SocketFile {
+    /// The file of a socket that this process has just bound.
+    ///
+    /// # Errors
+    /// When it has gone.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_path_buf(),
+            identity: identity(path)?,
+        })
+    }
+}
+
 impl Drop for SocketFile {
     fn drop(&mut self) {
         // Somebody else may have put a socket of their own there.
@@ -223,30 +237,9 @@ pub fn bind_unix(
         path: path.to_path_buf(),
         error,
     };
-    match std::fs::symlink_metadata(path) {
-        Ok(metadata) if !metadata.file_type().is_socket() => {
-            return Err(ListenError::InTheWay {
-                path: path.to_path_buf(),
-            });
-        }
-        Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path).map_err(fault)?
-            }
-            Ok(_) => {
-                return Err(ListenError::InUse {
-                    path: path.to_path_buf(),
-                });
-            }
-            Err(error) => return Err(fault(error)),
-        },
-        Err(_) => {}
-    }
+    make_room_for_socket(path)?;
     let listener = UnixListener::bind(path).map_err(fault)?;
-    let file = SocketFile {
-        path: path.to_path_buf(),
-        identity: identity(path).map_err(fault)?,
-    };
+    let file = SocketFile::of(path).map_err(fault)?;
     if let Some(group) = group {
         give_to_group(path, group).map_err(|error| ListenError::Group {
             path: path.to_path_buf(),
@@ -256,6 +249,45 @@ pub fn bind_unix(
     }
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(fault)?;
     Ok((listener, file))
+}
+
+/// Remove a Unix socket that a dead process left.
+///
+/// # Errors
+/// When another program listens there, something else is in the way, or the system refuses.
+pub fn make_room_for_socket(path: &Path) -> Result<(), ListenError> {
+    let fault = |error| ListenError::Path {
+        path: path.to_path_buf(),
+        error,
+    };
+    let in_use = || ListenError::InUse {
+        path: path.to_path_buf(),
+    };
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.file_type().is_socket() => Err(ListenError::InTheWay {
+            path: path.to_path_buf(),
+        }),
+        Ok(_) => match connect_at_once(path) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path).map_err(fault)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(in_use()),
+            Ok(_) => Err(in_use()),
+            Err(error) => Err(fault(error)),
+        },
+        Err(_) => Ok(()),
+    }
+}
+
+/// Connect to a Unix socket, without a wait for its listener.
+///
+/// # Errors
+/// `WouldBlock` when as many connections wait there as may; else when nobody listens there, or the system refuses.
+pub fn connect_at_once(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(UnixStream::from(socket))
 }
 
 fn give_to_group(path: &Path, group: &str) -> io::Result<()> {

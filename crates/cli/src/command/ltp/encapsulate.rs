@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use dhow_daemon::encapsulating::{EncapsulateError, End, Joint, Told};
+use dhow_daemon::streams::listener::ListenError;
 use serde_json::json;
 
 use super::recv::address;
@@ -117,8 +118,13 @@ fn failed(error: &EncapsulateError) -> Failure {
     let hint = match error {
         EncapsulateError::Datagrams(_, cause) => hint_of_bind(cause, "--listen"),
         EncapsulateError::Listen(End::UnixListen(_), _) => {
-            "look whether its directory is there and writable, and whether another program listens there".to_owned()
+            "look whether its directory is there and writable".to_owned()
         }
+        EncapsulateError::Socket(cause) => match cause {
+            ListenError::InUse { .. } => "end that program, or name another path".to_owned(),
+            ListenError::InTheWay { .. } => "remove the file, or name another path".to_owned(),
+            _ => "look whether its directory is there and writable".to_owned(),
+        },
         EncapsulateError::Listen(_, cause) => hint_of_bind(cause, "the stream"),
     };
     Failure::refused(error.to_string()).with_hint(hint)

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use dhow_daemon::datagrams::seal::SegmentKey;
+use dhow_daemon::datagrams::seal::{SegmentKey, is_open_to_all};
 use dhow_daemon::ltp_files::{PLAIN_FILES, Way};
 use dhow_link::ltp::{LEAST_MTU, MAX_COOKIE_OCTETS, MAX_MTU};
 
 use crate::arguments::{parse_duration, parse_number, parse_rate};
 use crate::failure::Failure;
+use crate::output;
 
 /// The port of LTP over UDP (RFC 7122 2).
 pub const PORT: u16 = 1113;
@@ -81,7 +82,21 @@ impl WayOptions {
                 let what = format!("--mtu must be {least} or more with this key");
                 Err(Failure::usage(what).with_hint("each datagram has a signature"))
             }
-            false => Ok(key),
+            false => {
+                self.note_open_key();
+                Ok(key)
+            }
+        }
+    }
+
+    /// A note where the key is no secret on this machine.
+    fn note_open_key(&self) {
+        if let Some(path) = self.key.as_deref().filter(|path| is_open_to_all(path)) {
+            let path = path.display();
+            output::note(&format!(
+                "every user of this machine can read the key in {path}"
+            ));
+            output::hint(&format!("chmod 600 {path}"));
         }
     }
 }

@@ -26,6 +26,7 @@ use super::ways::Ways;
 use super::{About, End, Hop, Passing, Settings, Told, Watch, What, Work, spool};
 use crate::clock::Clock;
 use crate::config::file::ClockSetting;
+use crate::datagrams::calls::Addresses;
 use crate::datagrams::seal::SegmentKey;
 use crate::open_files;
 
@@ -300,17 +301,18 @@ impl Station<'_> {
     /// Read the datagrams that are there; whether there may be more.
     fn read(&mut self) -> io::Result<bool> {
         for _ in 0..CALLS_PER_TURN {
-            let mut runs: Vec<(Addressee, SocketAddr, Vec<Bytes>)> = Vec::new();
+            let mut runs: Vec<(Addressee, Addresses, Vec<Bytes>)> = Vec::new();
             let dropped = self.socket.receive(|message| {
+                let between = message.addresses;
                 for datagram in message.owned() {
                     let Some(to) = Addressee::of(&datagram) else {
                         continue;
                     };
                     match runs.last_mut() {
-                        Some((last, from, run)) if *last == to && *from == message.from => {
+                        Some((last, before, run)) if *last == to && *before == between => {
                             run.push(datagram);
                         }
-                        _ => runs.push((to, message.from, vec![datagram])),
+                        _ => runs.push((to, between, vec![datagram])),
                     }
                 }
             })?;
@@ -324,12 +326,13 @@ impl Station<'_> {
                 self.watch.hear(Told::Note(what));
             }
             let now = self.clock.now();
-            for (to, from, datagrams) in runs {
-                let Some(id) = self.neighbour_of(to, from, &datagrams, now) else {
+            for (to, between, datagrams) in runs {
+                let Some(id) = self.neighbour_of(to, between.peer, &datagrams, now) else {
                     continue;
                 };
+                let key = self.config.authentication.as_ref();
                 if let Some(neighbour) = self.neighbours.get_mut(&id) {
-                    neighbour.take(now, from, &datagrams);
+                    neighbour.take(now, between, &datagrams, key);
                 }
                 self.take_events(id, now);
             }

@@ -1,6 +1,5 @@
 //! Engines that a receiver has not heard before, and the room for them.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +12,7 @@ use dhow_link::{DatagramLink as _, LinkCommand};
 use super::super::peer::{Incoming, Peer, PeerId};
 use super::super::share::{Place, making_room, under_way};
 use super::{Lost, Reception, Told};
+use crate::datagrams::calls::Addresses;
 
 /// Engines that are known at a time. Others are answered, and forgotten: `share` says which of those that are known makes room.
 const MAX_PEERS: usize = 64;
@@ -22,8 +22,11 @@ const NOTE_EVERY: Duration = Duration::from_secs(10);
 
 impl Reception<'_> {
     /// Datagrams of an engine came.
-    pub(super) fn handle(&mut self, id: PeerId, from: SocketAddr, datagrams: &[Bytes], now: Now) {
-        let to = self.settings.reply.unwrap_or(from);
+    pub(super) fn handle(&mut self, id: PeerId, came: Addresses, datagrams: &[Bytes], now: Now) {
+        let between = Addresses {
+            peer: self.settings.reply.unwrap_or(came.peer),
+            ..came
+        };
         let key = self.config.authentication.as_ref();
         let is_authentic = |datagram| key.is_none_or(|key| key.accepts_all(datagram));
         let Some(peer) = self.peers.get_mut(&id) else {
@@ -33,13 +36,16 @@ impl Reception<'_> {
             }
             let is_heard = datagrams.iter().any(is_authentic);
             return match is_heard {
-                true => self.meet(id, to, datagrams, now),
+                true => self.meet(id, between, datagrams, now),
                 false => self.unheard.count(id, datagrams.len()),
             };
         };
-        // With a key, nobody else says where an engine is.
-        if to == peer.neighbour.to || datagrams.iter().any(is_authentic) {
-            (peer.neighbour.to, peer.neighbour.heard) = (to, now.monotonic);
+        // With a key, nobody else says where an engine is, and what it sends to.
+        let neighbour = &mut peer.neighbour;
+        let is_known = (between.own, between.peer) == (neighbour.own, neighbour.to);
+        if is_known || datagrams.iter().any(is_authentic) {
+            (neighbour.own, neighbour.to) = (between.own, between.peer);
+            neighbour.heard = now.monotonic;
         }
         peer.neighbour.engine.handle_datagrams(now, datagrams);
         self.take_events(id, now.monotonic);
@@ -47,7 +53,7 @@ impl Reception<'_> {
 
     /// Datagrams of an engine came that is not known. It gets a place if a block comes from it, and an answer in any case: to a segment for another
     /// client service, or to a cancellation, the answer is all there is to say.
-    fn meet(&mut self, id: PeerId, to: SocketAddr, datagrams: &[Bytes], now: Now) {
+    fn meet(&mut self, id: PeerId, between: Addresses, datagrams: &[Bytes], now: Now) {
         let config = Config {
             remote_engine: id.engine,
             ..self.config.clone()
@@ -55,7 +61,7 @@ impl Reception<'_> {
         // Session numbers are the sender's; of the seed follow first serial numbers.
         let seed = self.settings.seed ^ now.monotonic.as_nanos() ^ id.engine.rotate_left(32);
         let engine = Engine::new(config, seed, now);
-        let mut peer = Peer::new(engine, to, now.monotonic);
+        let mut peer = Peer::new(engine, between, now.monotonic);
         peer.neighbour.engine.handle_datagrams(now, datagrams);
         let receives = peer.neighbour.engine.receives();
         if receives && self.make_room_for_engine(id, now.monotonic) {
