@@ -4,6 +4,7 @@
 //! authentication value: it computes the value of the datagram, which is one segment, and appends it. Values that come are
 //! verified by the same trait, of segments as a whole.
 
+use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -11,7 +12,7 @@ use core::fmt::Debug;
 use bytes::Bytes;
 use dhow_bundle::v6::sdnv;
 
-use super::wire::{AUTHENTICATION, Envelope, Packet, Received};
+use super::wire::{AUTHENTICATION, Envelope, Extension, Packet, Received};
 
 /// Octets of an authentication value of HMAC-SHA1-80.
 pub const VALUE_OCTETS: usize = 10;
@@ -124,15 +125,37 @@ impl Authentication {
         }
         let values = received.trailer.iter();
         let values = values.filter(|it| it.tag == AUTHENTICATION);
-        let mut values = values.take(TRIED);
-        values.any(|extension| {
-            let octets = datagram.get(received.octets.start..extension.at);
-            keys.iter().any(|(suite, key_id)| {
-                let given = suite.zip(octets);
-                given.is_some_and(|(suite, octets)| {
-                    seal.accepts(suite, key_id, octets, &extension.value)
+        let is_one = values.clone().count() == 1;
+        let mut tried = values.clone().take(TRIED);
+        tried.any(|extension| {
+            let is_right = |octets: &[u8]| {
+                keys.iter().any(|(suite, key_id)| {
+                    suite.is_some_and(|suite| seal.accepts(suite, key_id, octets, &extension.value))
                 })
-            })
+            };
+            // RFC 5327 2.1: a value is of the entire segment but itself. Of several, each may be of the segment with the others or without.
+            is_right(&without(datagram, received, core::iter::once(extension)))
+                || !is_one && is_right(&without(datagram, received, values.clone()))
         })
+    }
+}
+
+/// The octets of a segment without those of some values, which are in order.
+fn without<'a>(
+    datagram: &'a Bytes,
+    received: &Received,
+    values: impl Iterator<Item = &'a Extension>,
+) -> Cow<'a, [u8]> {
+    let mut from = received.octets.start;
+    let mut parts = Vec::new();
+    for value in values {
+        parts.push(datagram.get(from..value.at).unwrap_or_default());
+        from = value.at.saturating_add(value.value.len());
+    }
+    let rest = datagram.get(from..received.octets.end);
+    match (parts.as_slice(), rest.unwrap_or_default()) {
+        // The usual case: there is one value, at the end.
+        (&[part], []) => Cow::Borrowed(part),
+        (parts, rest) => Cow::Owned([&parts.concat(), rest].concat()),
     }
 }

@@ -238,3 +238,54 @@ fn other_segments_are_dropped() {
     receiver.handle_datagrams(at(0), &[first]);
     assert_eq!(receiver.incoming.held().0, 1);
 }
+
+/// A segment up to its authentication value, which says that so many more trailer extensions are behind that.
+fn unsealed(more_trailers: u8) -> Vec<u8> {
+    let suite = Ciphersuite::HmacSha1;
+    let mut sender = engine(2, 3, Some(suite));
+    block_of(&mut sender);
+    let mut octets = sealed(&mut sender, suite)[0].to_vec();
+    octets.truncate(octets.len() - VALUE_OCTETS);
+    let counts = octets.windows(2).position(|it| it == [0x11, 0]).unwrap();
+    octets[counts] += more_trailers;
+    octets
+}
+
+fn is_taken(parts: &[&[u8]]) -> bool {
+    let mut receiver = engine(3, 2, Some(Ciphersuite::HmacSha1));
+    receiver.handle_datagrams(at(0), &[parts.concat().into()]);
+    receiver.incoming.held().0 == 1
+}
+
+fn value_of(parts: &[&[u8]]) -> Vec<u8> {
+    let (suite, octets) = (Ciphersuite::HmacSha1, parts.concat());
+    Keys.value(suite, &[0x24], &octets).unwrap()
+}
+
+/// RFC 5327 2.1: "the entire LTP segment except the AuthVal".
+#[test]
+fn a_value_is_also_of_the_extensions_behind_it() {
+    let start = unsealed(1);
+    let (behind, changed) = (b"\xc9\x03abc".as_slice(), b"\xc9\x03abd".as_slice());
+    let value = value_of(&[&start, behind]);
+    assert!(is_taken(&[&start, &value, behind]));
+    assert!(!is_taken(&[&start, &value, changed]));
+    let value = value_of(&[&start]);
+    assert!(!is_taken(&[&start, &value, behind]), "it is not covered");
+}
+
+/// RFC 5327 2.1: while keys change a segment may have two values, and is taken when one of them is right.
+#[test]
+fn of_two_values_one_is_to_be_right() {
+    let start = unsealed(1);
+    let (head, wrong) = (b"\x00\x0a".as_slice(), [7; VALUE_OCTETS].as_slice());
+    let first = value_of(&[&start, head]);
+    assert!(is_taken(&[&start, &first, head, wrong]), "without both");
+    let first = value_of(&[&start, head, wrong]);
+    assert!(is_taken(&[&start, &first, head, wrong]), "with the other");
+    let second = value_of(&[&start, wrong, head]);
+    assert!(is_taken(&[&start, wrong, head, &second]));
+    let second = value_of(&[&start, head]);
+    assert!(is_taken(&[&start, wrong, head, &second]));
+    assert!(!is_taken(&[&start, wrong, head, wrong]));
+}
