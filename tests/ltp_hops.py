@@ -382,6 +382,18 @@ class LtpHops(unittest.TestCase):
             self.assertTrue(told.endswith(sdnv(77) + b"\0\0"), told)
         self.interrupt(again)
 
+    def test_a_next_hop_is_answered_about_sessions_of_before_the_relay_began(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as hop:
+            hop.bind(("127.0.0.1", 0))
+            hop.settimeout(PATIENCE_S)
+            relay, port = self.relay(FIRST, SECOND, hop.getsockname()[1])
+            session = sdnv(FIRST) + sdnv(4_711) + b"\0"
+            # RFC 5326 6.13, 6.17: a report and a cancellation.
+            for said, answer in ((b"\x08" + session + b"\x09\0\x05\0\x01\0\x05", b"\x09" + session + b"\x09"), (b"\x0e" + session + b"\0", b"\x0f" + session)):
+                hop.sendto(said, ("127.0.0.1", port))
+                self.assertEqual(hop.recv(2_000), answer)
+        self.interrupt(relay)
+
     def test_a_report_that_never_comes_ends_with_the_life(self) -> None:
         receiver, port = self.receive("--via", f"{FIRST}@127.0.0.1:{free_port(socket.SOCK_DGRAM)}")
         [sent] = self.end(self.send(DESTINATION, port, self.file(3_000), "--report", "--lifetime", "2s"), 1)

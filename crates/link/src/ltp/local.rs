@@ -42,6 +42,14 @@ impl Local {
         }
     }
 
+    /// A segment for the sender of a session came: where this engine has given no session that number, an operator is told. The engine may
+    /// have had it before it began anew.
+    pub(super) fn note_unknown(&mut self, id: SessionId) {
+        if !self.numbers.was_given(id.number) {
+            self.faults.count(Fault::NeverSent);
+        }
+    }
+
     /// An incoming transfer begins.
     pub(super) fn transfer(&mut self) -> TransferId {
         let number = self.next_transfer;

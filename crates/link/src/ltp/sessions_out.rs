@@ -294,7 +294,7 @@ impl SessionsOut {
         }
     }
 
-    /// A report came: acknowledge it, unless it cannot be one (RFC 5326 6.13).
+    /// A report came: acknowledge it (RFC 5326 6.13), also of a session that is over or that nobody knows here, unless it cannot be one.
     pub(super) fn handle_report(
         &mut self,
         now: Instant,
@@ -304,13 +304,8 @@ impl SessionsOut {
     ) {
         let session = self.sessions.get_mut(&id.number);
         let Some(session) = session.filter(|session| session.state.is_sending()) else {
-            if local.numbers.was_given(id.number) {
-                // A report of a session that is over.
-                local.operate(Operation::ReportAck(id, report.serial));
-            } else {
-                local.faults.count(Fault::NeverSent);
-            }
-            return;
+            local.note_unknown(id);
+            return local.operate(Operation::ReportAck(id, report.serial));
         };
         match session.look_at(&local.config, report) {
             Err(Unwanted::Fault(fault)) => return local.faults.count(fault),
@@ -343,10 +338,7 @@ impl SessionsOut {
         id: SessionId,
         reason: Reason,
     ) {
-        if !local.numbers.was_given(id.number) {
-            local.faults.count(Fault::NeverSent);
-            return;
-        }
+        local.note_unknown(id);
         local.operate(Operation::CancelAck(id, Party::Receiver));
         let session = self.sessions.get(&id.number);
         let capsules = session.map_or(0, |session| session.capsules.len());

@@ -497,6 +497,7 @@ fn a_block_is_reported_whole_once_each_bundle_in_it_is_durable() {
     assert_eq!((stored(&world, 1), world.air.sent), (2, 0));
     world.machines[1].stalled = false;
     world.until("it is reported", |world| world.air.sent > 0);
+    world.settle();
     // A bundle that is here already is as good as one that comes.
     let again = [bundle(1, b"one"), bundle(3, b"three")].concat();
     let sent = world.air.sent;

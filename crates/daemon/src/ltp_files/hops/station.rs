@@ -368,12 +368,22 @@ impl Station<'_> {
             Addressee::Sender { engine, .. } if engine != self.settings.engine => None,
             Addressee::Sender { session, .. } => {
                 let here = self.neighbours.iter().filter(|(id, _)| id.host == host);
-                let known = here.map(|(id, it)| (it.engine.knows_session(session), *id));
-                let best = known.max_by_key(|(known, _)| *known);
-                best.filter(|(known, _)| *known > Known::Never)
-                    .map(|(_, id)| id)
+                let ranked = here.map(|(id, it)| {
+                    let known = it.engine.knows_session(session);
+                    ((known, it.to == from), *id)
+                });
+                let best = ranked.max_by_key(|(rank, _)| *rank);
+                let best = best.filter(|((known, is_there), _)| *known > Known::Never || *is_there);
+                best.map(|(_, id)| id).or_else(|| self.meet_at(from, now))
             }
         }
+    }
+
+    /// The neighbour that a route has at an address: it may report of sessions of which a relay that began anew does not know (RFC 5326 6.13).
+    fn meet_at(&mut self, address: SocketAddr, now: Now) -> Option<PeerId> {
+        let mut hops = self.settings.routes.values().chain(&self.settings.default);
+        let hop = hops.find(|it| it.address == address).copied()?;
+        self.meet(hop, now)
     }
 
     /// The neighbour at a hop, which may be a new one; `None` when there are too many.

@@ -183,7 +183,20 @@ fn reports_of_what_was_not_sent_are_faults() {
         report(other, (9, 0), (0, 100), &[(0, 100)]),
         Segment::Cancel(never, Party::Receiver, Reason::UserCancelled),
     ]);
-    assert_eq!(script.sent(), []);
+    // RFC 5326 6.13, 6.17: those of sessions that are not known are answered as well.
+    assert_eq!(
+        script.sent(),
+        [
+            Segment::ReportAck(never, 9),
+            Segment::CancelAck(never, Party::Receiver)
+        ]
+    );
+    script.receive(&[
+        Segment::ReportAck(never, 9),
+        Segment::CancelAck(never, Party::Receiver),
+        Segment::CancelAck(never, Party::Sender),
+    ]);
+    assert_eq!(script.sent(), [], "an acknowledgment is not answered");
     script.pass(SECOND);
     let told = script.told();
     for rule in [

@@ -207,6 +207,8 @@ impl Observer {
             Segment::Report(report) => {
                 self.reported.insert((name, report.serial));
                 let Some(sending) = self.sending.get_mut(&name) else {
+                    // 6.13: a node that started anew acknowledges reports of its life before, too.
+                    self.owe(now, name, Answer::Report(report.serial));
                     return Vec::new();
                 };
                 let (is_right, seen) = sending.handle_report(&report, now);
@@ -223,10 +225,7 @@ impl Observer {
                         &mut receiving.session
                     }
                     Party::Receiver => {
-                        // A node that started anew does not know sessions of its life before.
-                        let Some(sending) = self.sending.get_mut(&name) else {
-                            return Vec::new();
-                        };
+                        let sending = self.sending.entry(name).or_default();
                         sending.handle_cancelled(now);
                         &mut sending.session
                     }

@@ -181,3 +181,22 @@ fn a_cancellation_is_acknowledged_before_anything_else_is_sent() {
     let late = report(3, [9, 0, PARTS, 0], &[(0, PARTS)]);
     wrong(&mut observer, 60_002, &late, "that the peer cancelled");
 }
+
+#[test]
+fn segments_of_a_session_of_an_earlier_life_are_acknowledged() {
+    for (came, answer, what) in [
+        (vec![14, 2, 8, 0, 2], vec![15, 2, 8, 0], "a cancellation"),
+        (
+            vec![8, 2, 8, 0, 9, 0, 5, 0, 1, 0, 5],
+            vec![9, 2, 8, 0, 9],
+            "a report",
+        ),
+    ] {
+        let mut observer = observer();
+        observer.handle_heard(&came, at(0));
+        let next = data(2, 1, 0, PARTS, &[5, 0]);
+        wrong(&mut observer, 60_000, &next, &format!("leaves {what}"));
+        assert_eq!(said(&mut observer, 60_000, &answer), Ok(0));
+        said(&mut observer, 60_001, &next).expect("right");
+    }
+}
