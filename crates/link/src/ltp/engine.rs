@@ -81,7 +81,7 @@ pub struct Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The sessions that have begun go on, until the instant at the latest.
+    /// The sessions that have begun go on, until the instant at the latest, and no other begins in either direction.
     Ending(TerminateReason, Instant),
     /// All of them are cancelled, and the peer is told so, until the instant at the latest.
     Leaving(TerminateReason, Instant),
@@ -276,6 +276,9 @@ impl Engine {
     fn handle_segment(&mut self, now: Instant, segment: Segment, end_to_end: Option<EndToEnd>) {
         let (incoming, outgoing, local) = (&mut self.incoming, &mut self.outgoing, &mut self.local);
         match segment {
+            // The link that follows may ask for more of its peer: a block that begins is left to it, as if its segments were lost.
+            Segment::Data(data)
+                if self.phase != Phase::Open && !incoming.is_open(data.head.session.number) => {}
             Segment::Data(data) => incoming.handle_data(now, local, &data, end_to_end),
             Segment::Report(id, report) => outgoing.handle_report(now, local, id, &report),
             Segment::ReportAck(id, serial) => incoming.handle_report_ack(now, local, id, serial),

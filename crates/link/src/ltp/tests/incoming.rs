@@ -7,7 +7,7 @@ use super::super::Config;
 use super::super::segment::*;
 use super::script::{SECOND, Script, all, config, data, theirs};
 use crate::datagram::{DatagramLink, PathState};
-use crate::stream::RefuseReason;
+use crate::stream::{LinkCommand, RefuseReason, TerminateReason};
 
 use DataKind::{BlockGreenEnd, BlockRedEnd, Green, Red, RedCheckpoint, RedEnd};
 
@@ -54,6 +54,32 @@ fn a_block_is_reported_once_it_is_durable() {
     script.receive(&[Segment::ReportAck(theirs(1), report.serial)]);
     assert_eq!(script.engine.incoming.held(), (0, 0, 1));
     assert_eq!(script.engine.poll_timeout(), None);
+}
+
+/// The peer sends what it begins meanwhile again, and the link that follows takes it under its own terms.
+#[test]
+fn an_ending_link_takes_no_block_that_begins() {
+    let mut script = Script::new(config());
+    script.transmit(0, 50);
+    script.sent();
+    script.receive(&[data(1, Red, 0..100, (0, 0))]);
+    let reason = TerminateReason::Unknown;
+    script.command(LinkCommand::Terminate { reason });
+    script.told();
+    script.receive(&[
+        data(2, BlockRedEnd, 0..10, (9, 0)),
+        data(1, BlockRedEnd, 100..150, (7, 0)),
+    ]);
+    assert_eq!(
+        script.told(),
+        ["piece of 0: 100+50 of Some(150)", "complete 0: 150"]
+    );
+    script.acknowledge(0, 150);
+    assert_eq!(
+        all(&script.sent()),
+        ["report for 7 of 0..150: [(0, 150)]"],
+        "the block that was under way comes to its end"
+    );
 }
 
 /// RFC 5326 6.8, 6.3: a report without answer is sent again as it was, until the limit: then the session is cancelled, and
