@@ -89,10 +89,7 @@ impl Way {
             mtu: self.mtu_octets,
             // Receivers of files report gaps unasked, and ION cancels a session with a checkpoint before the end of its red part.
             checkpoint_octets: 0,
-            rate: Rate {
-                octets_per_s: self.octets_per_s,
-                burst_octets: self.burst_octets(),
-            },
+            rate: self.rate(),
             light_time: self.light_time,
             reordering: usual.reordering.max(round_trip / REORDERING_PART),
             transfer_mru: MAX_FILE_OCTETS,
@@ -108,14 +105,65 @@ impl Way {
         }
     }
 
-    /// Octets that may leave at once: those of the time that a machine may be late.
-    fn burst_octets(&self) -> u64 {
-        MAX_MTU.max(self.octets_per_s / 250)
+    /// The rate; at once may leave the octets of the time that a machine may be late.
+    fn rate(&self) -> Rate {
+        let rate = Rate {
+            octets_per_s: self.octets_per_s,
+            burst_octets: MAX_MTU.max(self.octets_per_s / 250),
+        };
+        rate.smooth()
     }
 
     /// The time between two batches: many datagrams in each, and little at once for the path's queues.
     fn pace(&self) -> Duration {
         let nanos = MAX_MTU.saturating_mul(1_000_000_000) / self.octets_per_s.max(1);
         Duration::from_nanos(nanos).min(Duration::from_millis(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dhow_bundle::Now;
+    use dhow_bundle::storage::Piece;
+    use dhow_link::datagram::Limit;
+    use dhow_link::ltp::Engine;
+    use dhow_link::stream::{LinkCommand, TransferId};
+    use dhow_link::{Batch, DatagramLink as _};
+
+    use super::*;
+
+    /// Octets of a block of a megabyte that leave before any time has passed.
+    fn at_once(octets_per_s: u64) -> u64 {
+        let way = Way {
+            octets_per_s,
+            mtu_octets: 1_400,
+            light_time: Duration::from_millis(50),
+            service: PLAIN_FILES,
+            silence: Duration::from_mins(10),
+            cookie_octets: 0,
+        };
+        let (now, transfer, length) = (Now::default(), TransferId(0), 1 << 20);
+        let mut engine = Engine::new(way.config(), 1, now);
+        engine.handle_command(now, LinkCommand::Transmit { transfer, length });
+        let octets = Piece::Octets(vec![0; 1 << 20].into());
+        engine.handle_command(now, LinkCommand::Supply { transfer, octets });
+        let (mut out, all) = (Batch::new(), usize::MAX);
+        let limit = Limit {
+            datagrams: all,
+            octets: u64::MAX,
+        };
+        engine.poll_datagrams(now, limit, &mut out);
+        out.octets()
+    }
+
+    #[test]
+    fn no_more_leaves_at_once_than_in_a_tenth_of_a_second_unless_a_datagram_has_more() {
+        assert!((1..=1_400).contains(&at_once(125)), "1 kbit/s");
+        assert!((11_000..=12_500).contains(&at_once(125_000)), "1 Mbit/s");
+        assert!((64_000..=65_507).contains(&at_once(1_250_000)), "10 Mbit/s");
+        assert!(
+            (490_000..=500_000).contains(&at_once(125_000_000)),
+            "1 Gbit/s"
+        );
     }
 }

@@ -13,6 +13,21 @@ pub struct Rate {
     pub burst_octets: u64,
 }
 
+/// The part of a second, one of so many, of which a smooth rate has the octets in a burst.
+const BURSTS_PER_S: u64 = 10;
+
+impl Rate {
+    /// This rate with a burst of no more than it carries in a tenth of a second: what leaves at once keeps a slow path from all that follows.
+    #[must_use]
+    pub fn smooth(self) -> Self {
+        let most_octets = self.octets_per_s / BURSTS_PER_S;
+        Self {
+            burst_octets: self.burst_octets.min(most_octets),
+            ..self
+        }
+    }
+}
+
 const NANOS_PER_S: u128 = 1_000_000_000;
 
 /// Tokens for octets, filled at a rate. In any interval of `t` seconds at most `burst + rate * t` octets pass;

@@ -177,7 +177,7 @@ impl Datagrams {
             },
             // ION cancels a session with a checkpoint before the end of its red part.
             checkpoint_octets: 0,
-            rate: rate(policy.octets_per_s, usual.rate),
+            rate: rate(policy.octets_per_s, usual.rate).smooth(),
             light_time: Duration::from_millis(policy.light_time_ms),
             transfer_mru: policy.block_octets.min(most_octets),
             reassembly_octets: engine_room(early_octets),

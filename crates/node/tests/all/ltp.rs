@@ -609,6 +609,19 @@ fn a_bundle_beyond_the_largest_block_is_refused_by_its_header_and_why_names_the_
     });
 }
 
+#[test]
+fn a_slow_link_is_not_filled_for_minutes_at_once() {
+    let policy = LtpPolicy {
+        octets_per_s: 125,
+        ..LtpPolicy::default()
+    };
+    let mut world = pair(10, policy, |_, _| ());
+    world.air.lost = 1_000;
+    offer(&mut world, &[100_000]);
+    world.stay(5);
+    assert_eq!(world.air.sent, 1, "a datagram takes eleven seconds");
+}
+
 /// One of several bundles in a block has no room at the peer, so all of them come back; the others arrive nevertheless, each in a block of its own.
 #[test]
 fn a_bundle_without_room_keeps_no_other_of_its_block_away() {

@@ -22,7 +22,7 @@ pub struct WayOptions {
     /// The client service of the files: the same at both ends
     #[arg(long, value_name = "N", value_parser = parse_number, default_value_t = PLAIN_FILES)]
     service: u64,
-    /// UDP payload that leaves in a second; nothing else slows it down
+    /// UDP payload that leaves in a second; nothing else slows it down. At once leaves no more than a tenth of it, or one datagram
     #[arg(long, value_name = "RATE", value_parser = parse_rate, default_value = "10Mbit")]
     rate: u64,
     /// One-way light time to the other engine
