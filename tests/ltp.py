@@ -134,6 +134,45 @@ class Ltp(Exchange):
         self.sender.start()
         self.take(self.receiver, "ipn:2.42", 100, 100)
 
+    def test_a_reload_takes_up_other_content_of_a_key_with_blocks_under_way(self) -> None:
+        files = [self.directory / name for name in ("sender.key", "receiver.key")]
+        for node, file in zip((self.sender, self.receiver), files, strict=True):
+            file.write_text("00112233445566778899aabb\n")
+            node.settings.links[0].policy += f'key = "{file}"\n'
+        self.start()
+        self.exchange(1)
+        files[1].write_text("ff112233445566778899aabb\n")
+        [changed] = self.receiver.show("reload")["changed"]
+        self.assertEqual((changed["name"], changed["keys"]), ("other", ["key"]))
+        ignored = self.receiver.metrics()["dhow_datagrams_ignored_total"]
+        for node, to in ((self.sender, "ipn:2.42"), (self.receiver, "ipn:1.42")):
+            self.send(node, to, 100)
+        until(self, lambda: self.receiver.metrics()["dhow_datagrams_ignored_total"] > ignored)
+        self.assertEqual([it.metrics()["dhow_bundles_stored"] for it in (self.sender, self.receiver)], [1, 1])
+        files[0].write_text("ff112233445566778899aabb\n")
+        self.assertEqual(self.sender.show("reload")["changed"], [changed])
+        self.take(self.receiver, "ipn:2.42", 100)
+        self.take(self.sender, "ipn:1.42", 100)
+        self.assertEqual(self.sender.show("reload")["changed"], [])
+        for node in (self.sender, self.receiver):
+            self.assertEqual(node.log.read_text().count("session up"), 2)
+        files[0].unlink()
+        self.assertEqual(self.sender.run("reload").returncode, 1)
+        self.exchange(2)
+
+    def test_a_link_with_other_settings_waits_for_blocks_under_way_and_the_log_is_silent(self) -> None:
+        self.start()
+        self.exchange(1)
+        self.receiver.kill()
+        self.send(self.sender, "ipn:2.42", 100)
+        time.sleep(0.2)
+        config = self.sender.directory / "node.toml"
+        config.write_text(config.read_text().replace('light_time = "1ms"', 'light_time = "2ms"', 1))
+        [changed] = self.sender.show("reload")["changed"]
+        self.assertEqual(changed["keys"], ["light_time"])
+        time.sleep(1.2)
+        self.assertEqual(self.sender.log.read_text().count("session up"), 1)
+
     @unittest.skipUnless(shutil.which("openssl"), "no openssl command")
     def test_bundles_cross_with_signatures_of_both_nodes_and_none_of_another(self) -> None:
         ends = key_pairs(self.directory, "one", "two", "other")

@@ -9,7 +9,7 @@ use dhow_link::datagram::Limit;
 use dhow_link::ltp::Known;
 
 use crate::adjacencies::session_id::SessionId;
-use crate::config::{LtpAuthentication, Protocol};
+use crate::config::{LinkId, LtpAuthentication, Protocol};
 use crate::driver::StreamId;
 use crate::node::Node;
 
@@ -64,24 +64,33 @@ impl Node {
         neighbour.map_or(Known::Never, |it| it.session.knows_session(number))
     }
 
-    /// The IDs of the LTP engines here and there of a conversation; `None` where it is none over LTP.
+    /// The IDs of the LTP engines here and there of a link, and the authentication that its conversations have room for; `None` where it is none
+    /// over LTP.
     #[must_use]
-    pub fn engines(&self, stream: StreamId) -> Option<(u64, u64)> {
-        let neighbour = self.adjacencies.neighbour(SessionId::over(stream))?;
-        match neighbour.session.protocol() {
-            Protocol::Ltp(policy) => policy.engine.zip(policy.remote_engine),
+    pub fn engines(&self, link: LinkId) -> Option<((u64, u64), LtpAuthentication)> {
+        let config = &self.adjacencies.link(link)?.config;
+        match config.protocol {
+            Protocol::Ltp(policy) => {
+                let engines = self.engines_with(&policy, config.policy.peer.as_ref());
+                Some((engines, policy.authentication))
+            }
             _ => None,
         }
     }
 
-    /// The authentication of a conversation over LTP, as its engine has room for.
+    /// The streams of a link's sessions.
     #[must_use]
-    pub fn ltp_authentication(&self, stream: StreamId) -> LtpAuthentication {
+    pub fn streams_of(&self, link: LinkId) -> Vec<StreamId> {
+        let link = self.adjacencies.link(link);
+        let sessions = link.map_or(&[][..], |link| link.sessions.as_slice());
+        sessions.iter().map(|session| session.stream()).collect()
+    }
+
+    /// Whether a stream has no session that is to stay.
+    #[must_use]
+    pub fn is_ending(&self, stream: StreamId) -> bool {
         let neighbour = self.adjacencies.neighbour(SessionId::over(stream));
-        match neighbour.map(|it| it.session.protocol()) {
-            Some(Protocol::Ltp(policy)) => policy.authentication,
-            _ => LtpAuthentication::None,
-        }
+        neighbour.is_none_or(|it| it.ending)
     }
 
     /// Conversations with addresses that are no link's.

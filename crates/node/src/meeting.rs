@@ -143,7 +143,7 @@ impl Node {
     }
 
     /// The engine IDs here and there: where nothing else is said the node numbers (RFC 7116 3.1.2, as deployed), and 0 without any.
-    fn engines_with(&self, policy: &LtpPolicy, peer: Option<&NodeId>) -> (u64, u64) {
+    pub(crate) fn engines_with(&self, policy: &LtpPolicy, peer: Option<&NodeId>) -> (u64, u64) {
         let mut own = self.config.node_ids.iter();
         let own = policy.engine.or_else(|| own.find_map(NodeId::number));
         let remote = policy

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use dhow_bundle::NodeId;
 use dhow_client::Address;
 use dhow_daemon::config::{self, Effective, FileError, Layout, NodeFile};
+use dhow_daemon::datagrams::seal::Keys;
 use dhow_daemon::logging::{self, Filtering};
 use dhow_daemon::recording::RecordingOrder;
 use dhow_node::recording::Content;
@@ -223,7 +224,7 @@ impl Run {
         let mut file = NodeFile::parse(&text, &self.config).map_err(unread)?;
         file.check_named_files(&text, &self.config)
             .map_err(unread)?;
-        file.settle_keys();
+        file.settle_keys(&Keys::new());
         file.source.start = calendar::now();
         file.node.contacts =
             NodeFile::contacts(&text, &self.config, file.source.start).map_err(unread)?;

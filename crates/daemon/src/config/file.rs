@@ -26,6 +26,7 @@ use super::schema::SECTIONS;
 use super::sense::check_sense;
 use super::socket::{admin_socket, check_sockets};
 use super::telemetry::read_telemetry;
+use crate::datagrams::seal::KeyFile;
 use crate::logging;
 use crate::machine::{disk_octets, memory_octets};
 use crate::measuring::MeasureSettings;
@@ -168,6 +169,8 @@ pub struct DialSettings {
     pub stall_timeout: Duration,
     /// The file with the key of all segments, over LTP.
     pub key: Option<PathBuf>,
+    /// The key in that file, once [`NodeFile::settle_keys`] has read it.
+    pub segment_key: Option<KeyFile>,
 }
 
 /// The address to which neighbours connect, or send datagrams.
@@ -544,6 +547,7 @@ fn read_link(
             path_check: entries.duration("path_check"),
             stall_timeout: entries.duration("stall_timeout"),
             key: entries.text("key").map(|path| document.resolve(path)),
+            segment_key: None,
         },
     ))
 }

@@ -7,10 +7,10 @@ use dhow_bundle::protocol::Protocol;
 use dhow_document::{Document, Entries, FileError};
 
 use super::access::check_groups;
-use super::file::{NodeFile, TlsSettings};
+use super::file::{DialSettings, NodeFile, TlsSettings};
 use super::schema::SECTIONS;
 use super::socket::PATH_OCTETS_MAX;
-use crate::datagrams::seal::{KeyError, SegmentKey};
+use crate::datagrams::seal::{KeyError, KeyFile, Keys, SegmentKey};
 use crate::streams::tls::{Tls, TlsError};
 
 impl NodeFile {
@@ -65,18 +65,50 @@ impl NodeFile {
         Ok(())
     }
 
-    /// Take up the kinds of keys that links over LTP name. Of one that cannot be read now, its link hears when its conversation begins.
-    pub fn settle_keys(&mut self) {
+    /// Take up the keys that links over LTP name: those that are `known`, and all others from their files. Of one that cannot be read now, its link
+    /// hears when its conversation begins.
+    pub fn settle_keys(&mut self, known: &Keys) {
         for (link, dial) in self.node.links.iter_mut().zip(&mut self.dial) {
-            let Some(Ok(key)) = dial.key.as_deref().map(SegmentKey::load) else {
+            let Some(path) = dial.key.as_deref() else {
+                continue;
+            };
+            let known = known.get(path).cloned();
+            dial.segment_key = known.or_else(|| KeyFile::load(path).ok());
+            let Some(file) = &dial.segment_key else {
                 continue;
             };
             for protocol in [&mut link.protocol, &mut dial.protocol] {
                 if let Protocol::Ltp(policy) = protocol {
-                    policy.authentication = key.policy();
+                    policy.authentication = file.key.policy();
                 }
             }
         }
+    }
+
+    /// The keys that [`Self::settle_keys`] took up.
+    #[must_use]
+    pub fn keys(&self) -> Keys {
+        let keys = self.dial.iter().filter_map(|dial| {
+            let path = dial.key.clone()?;
+            Some((path, dial.segment_key.clone()?))
+        });
+        keys.collect()
+    }
+
+    /// Refuse a node file with a key that could not be taken up: its link would go on with none.
+    ///
+    /// # Errors
+    /// When there is such a key; the first one is named.
+    pub fn check_keys(&self) -> Result<(), FileError> {
+        let lacks = |dial: &&DialSettings| dial.key.is_some() && dial.segment_key.is_none();
+        let Some(path) = self.dial.iter().find(lacks).and_then(|it| it.key.as_ref()) else {
+            return Ok(());
+        };
+        let Err(error) = KeyFile::load(path) else {
+            return Ok(());
+        };
+        let what = format!("'key' of a link names {}: {error}", path.display());
+        Err(FileError::of_file(&self.path, what).with_hint(error.hint()))
     }
 }
 

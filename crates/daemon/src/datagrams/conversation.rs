@@ -105,28 +105,29 @@ impl Conversation {
         if carried == Carried::Udpcl && ports.peers.borrow().link(way.to).is_some() {
             return Err(in_use("another link over UDP leads to the same address"));
         }
+        let engines = core.ask(|node| node.engines(link));
+        if let Some((ids, authentication)) = engines {
+            let expected = key.as_deref().map(SegmentKey::policy);
+            if authentication != expected.unwrap_or_default() {
+                let what =
+                    "its key is of another kind than when the node read its file (dhow reload)";
+                return Err(io::Error::other(what));
+            }
+            if ports.engines.borrow().holder(way.to, ids).is_some() {
+                return Err(in_use("another link over LTP leads to the same engine"));
+            }
+        }
         let ends = Ends {
             own: port.socket.local(),
             peer: way.to,
         };
         let stream = core.open_stream(Purpose::Dialled { link }, Some(ends));
-        match core.ask(|node| node.engines(stream)) {
-            Some(ids) => {
-                let expected = key.as_deref().map(SegmentKey::policy);
-                let has = core.ask(|node| node.ltp_authentication(stream));
-                if has != expected.unwrap_or_default() {
-                    core.close_stream(stream);
-                    let what =
-                        "its key is of another kind than when the node read its file (dhow reload)";
-                    return Err(io::Error::other(what));
-                }
+        match engines {
+            Some((ids, _)) => {
                 let authentication = key.as_ref().map(SegmentKey::authentication);
                 let mut engines = ports.engines.borrow_mut();
-                if !engines.join(way.to, ids, stream, authentication) {
-                    drop(engines);
-                    core.close_stream(stream);
-                    return Err(in_use("another link over LTP leads to the same engine"));
-                }
+                let is_free = engines.join(way.to, ids, stream, authentication);
+                assert!(is_free, "nobody has taken the place since it was free");
             }
             None => ports.peers.borrow_mut().join(way.to, stream),
         }
@@ -166,6 +167,7 @@ impl Conversation {
         self.ports.peers.borrow_mut().part(self.to, self.stream);
         self.ports.engines.borrow_mut().part(self.to, self.stream);
         self.core.close_stream(self.stream);
+        self.ports.parted.notify_waiters();
     }
 
     /// Whether the way is as it was when the conversation began.

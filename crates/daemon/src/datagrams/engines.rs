@@ -52,6 +52,12 @@ impl Engines {
         true
     }
 
+    /// The conversation that has these engines with a host.
+    pub fn holder(&self, address: SocketAddr, ids: (u64, u64)) -> Option<StreamId> {
+        let mut engines = self.by_host.get(&address.ip())?.iter();
+        engines.find(|it| it.ids == ids).map(|it| it.stream)
+    }
+
     /// A link's conversation is over.
     pub fn part(&mut self, address: SocketAddr, stream: StreamId) {
         if let Some(engines) = self.by_host.get_mut(&address.ip()) {

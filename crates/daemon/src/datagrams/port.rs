@@ -7,8 +7,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use dhow_node::config::{ListenerId, Protocol};
+use dhow_node::config::{LinkId, ListenerId, Protocol};
 use dhow_node::driver::{Purpose, StreamId};
+use tokio::sync::Notify;
 
 use super::calls::Addresses;
 use super::conversation;
@@ -31,6 +32,9 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// The time that the datagrams of a link to which no way led wait until it has a conversation: the system says so some turns later.
 const RETURN_WAIT: Duration = Duration::from_millis(50);
+
+/// The time that a link waits for the end of a session with the same engine: some more than an engine of LTP takes for it.
+const ENDING_WAIT: Duration = Duration::from_secs(15);
 
 /// Wait after a socket failed.
 const FAULT_WAIT: Duration = Duration::from_millis(50);
@@ -74,6 +78,17 @@ pub struct Ports {
     pub peers: RefCell<Peers>,
     /// The neighbours, by engine.
     pub engines: RefCell<Engines>,
+    /// The end of a conversation.
+    pub parted: Notify,
+}
+
+/// The place of a link's conversation among those of all engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nobody has it.
+    Free,
+    /// The link has a conversation already.
+    Taken,
 }
 
 impl Ports {
@@ -87,6 +102,7 @@ impl Ports {
             carriers,
             peers: RefCell::default(),
             engines: RefCell::default(),
+            parted: Notify::new(),
         })
     }
 
@@ -150,6 +166,36 @@ impl Ports {
         let reading = Rc::clone(self).read(Rc::clone(&port));
         drop(tokio::task::spawn_local(reading));
         Ok(port)
+    }
+
+    /// Waits for the end of a conversation with the engine to which a link leads, where it is ending: under other settings the two begin anew.
+    ///
+    /// # Errors
+    /// It goes on and is another link's, or does not end.
+    pub async fn place(&self, link: LinkId, address: SocketAddr) -> io::Result<Place> {
+        let in_use = |what| io::Error::new(io::ErrorKind::AddrInUse, what);
+        let late = tokio::time::Instant::now() + ENDING_WAIT;
+        loop {
+            let parted = self.parted.notified();
+            let engines = self.core.ask(|node| node.engines(link));
+            let holder = engines.and_then(|(ids, _)| self.engines.borrow().holder(address, ids));
+            let Some(holder) = holder else {
+                return Ok(Place::Free);
+            };
+            if !self.core.ask(|node| node.is_ending(holder)) {
+                return match self
+                    .core
+                    .ask(|node| node.streams_of(link))
+                    .contains(&holder)
+                {
+                    true => Ok(Place::Taken),
+                    false => Err(in_use("another link over LTP leads to the same engine")),
+                };
+            }
+            if tokio::time::timeout_at(late, parted).await.is_err() {
+                return Err(in_use("a session with the same engine does not end"));
+            }
+        }
     }
 
     /// Hands datagrams to the node for as long as it runs.

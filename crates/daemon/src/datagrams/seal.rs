@@ -1,13 +1,15 @@
 //! Keys of LTP's authentication (RFC 5327 2.1), and the values that datagrams leave with.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac::{Context, HMAC_SHA1_FOR_LEGACY_USE_ONLY, Key, sign};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
@@ -141,10 +143,13 @@ impl SegmentKey {
     /// # Errors
     /// The file cannot be read, or is no key.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let text = read(path)?;
+        Self::parse(&read(path)?)
+    }
+
+    fn parse(text: &str) -> Result<Self, KeyError> {
         match text.contains(PEM) {
             true => Self::parse_pair(text.as_bytes()),
-            false => Self::parse_shared(&text),
+            false => Self::parse_shared(text),
         }
     }
 
@@ -312,6 +317,46 @@ impl SegmentKey {
                 out.extend_from_slice(&value);
             }
         }
+    }
+}
+
+/// The key of a link as its file had it when a configuration was read. Two are equal where the files had the same text.
+#[derive(Clone)]
+pub struct KeyFile {
+    /// SHA-256 of the text.
+    digest: Vec<u8>,
+    /// The key.
+    pub key: Arc<SegmentKey>,
+}
+
+/// The keys of links by the paths of their files.
+pub type Keys = BTreeMap<PathBuf, KeyFile>;
+
+impl KeyFile {
+    /// The key in a file, as by [`SegmentKey::load`].
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no key.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let text = read(path)?;
+        Ok(Self {
+            digest: digest(&SHA256, text.as_bytes()).as_ref().to_vec(),
+            key: Arc::new(SegmentKey::parse(&text)?),
+        })
+    }
+}
+
+impl PartialEq for KeyFile {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Eq for KeyFile {}
+
+impl fmt::Debug for KeyFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyFile")
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Comparison {
     pub changes: Changes,
     /// The addresses of links that come, lead elsewhere or have other settings, by their names.
     pub dials: Vec<(String, DialSettings)>,
+    /// Links whose key has other content: their sessions under the one before end at once.
+    pub rekeyed: Vec<String>,
     /// Listeners that are opened.
     pub opened: Vec<(ListenerId, ListenSettings)>,
     /// Listeners that have other settings of their connections.
@@ -122,7 +124,12 @@ impl Comparison {
             if (known, known_origin) == (config, origin) && known_dial == dial {
                 continue;
             }
-            if leads_elsewhere {
+            let has_other_key = dial.segment_key != known_dial.segment_key;
+            if has_other_key {
+                self.rekeyed.push((*name).to_owned());
+            }
+            // The node knows no keys: one with another key is another link.
+            if leads_elsewhere || has_other_key {
                 self.changes.links_deleted.push((*name).to_owned());
                 let routes = desired.file.node.routes.iter();
                 let over = routes.filter(|route| route.via == *name);
@@ -130,7 +137,10 @@ impl Comparison {
             }
             self.change_link(name, changed(), dial);
             if known != config || known_dial != dial {
-                let keys = keys.of_name("link", "name", name);
+                let mut keys = keys.of_name("link", "name", name);
+                if has_other_key && !keys.iter().any(|it| it == "key") {
+                    keys.push("key".to_owned());
+                }
                 self.summary.changed.push(changed_one("link", *name, keys));
             }
         }
@@ -414,6 +424,7 @@ fn differing(was: Option<&Json>, is: Option<&Json>) -> Vec<String> {
 mod tests {
     use super::super::desired::{Contacts, Texts};
     use super::*;
+    use crate::datagrams::seal::Keys;
     use dhow_bundle::DtnTime;
     use std::path::Path;
 
@@ -423,11 +434,13 @@ mod tests {
          [[route]]\nto = \"ipn:4.*\"\nvia = \"beta\"\n";
 
     fn compare(loaded: &str) -> Comparison {
+        let keys = Keys::new();
         let texts = |loaded| Texts {
             path: Path::new("node.toml"),
             started: FILE,
             loaded,
             start: DtnTime::from_millis(0),
+            keys: &keys,
         };
         let running = Desired::compose(texts(FILE), &[], Contacts::Read).unwrap();
         let desired = Desired::compose(texts(loaded), &[], Contacts::Read).unwrap();
@@ -503,6 +516,41 @@ mod tests {
         assert_eq!(opened.len(), 1);
         assert_eq!((opened[0].0, listeners.len()), (ListenerId(1), 2));
         assert!(changes.settings.is_some());
+    }
+
+    #[test]
+    fn a_key_with_other_content_ends_the_sessions_of_its_link_once_it_is_read_again() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("node.toml");
+        let text = "[node]\nid = \"ipn:1.0\"\n[[link]]\nname = \"delta\"\naddress = \"192.0.2.2\"\n\
+             protocol = \"ltp\"\npeer = \"ipn:2.0\"\nkey = \"k\"\n";
+        let write = |key: &str| std::fs::write(place.path().join("k"), key).unwrap();
+        let compose = |text: &str, keys: &Keys| {
+            let texts = Texts {
+                path: &path,
+                started: text,
+                loaded: text,
+                start: DtnTime::from_millis(0),
+                keys,
+            };
+            Desired::compose(texts, &[], Contacts::Read).unwrap()
+        };
+        write("00112233445566778899");
+        let running = compose(text, &Keys::new());
+        let against = |desired: &Desired| Comparison::of((&running.file, text, &[]), &[], desired);
+        let same = compose(text, &Keys::new());
+        assert!(against(&same).summary.is_empty());
+        write("99887766554433221100");
+        // A change at run time is no reason to read the file.
+        let edited = compose(text, &running.file.keys());
+        assert!(against(&edited).summary.is_empty());
+        let desired = compose(text, &Keys::new());
+        let comparison = against(&desired);
+        assert_eq!(names(&comparison.summary.changed), ["link delta key"]);
+        assert_eq!(comparison.changes.links_deleted, ["delta"]);
+        assert_eq!(comparison.rekeyed, ["delta"]);
+        let without = compose(&text.replace("key = \"k\"\n", ""), &Keys::new());
+        assert_eq!(against(&without).rekeyed, ["delta"]);
     }
 
     #[test]

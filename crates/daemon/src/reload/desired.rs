@@ -13,6 +13,7 @@ use toml_edit::{DocumentMut, Item, Table};
 use super::edit::{Edit, Effect};
 use crate::config::NodeFile;
 use crate::config::schema::SECTIONS;
+use crate::datagrams::seal::Keys;
 
 /// Sections that a running node takes up as a whole.
 const LIVE_SECTIONS: [&str; 8] = [
@@ -55,6 +56,8 @@ pub struct Texts<'a> {
     pub loaded: &'a str,
     /// The node's start.
     pub start: DtnTime,
+    /// Keys of links that stay as they were read before; all others are read.
+    pub keys: &'a Keys,
 }
 
 /// The configuration that a running node is to have.
@@ -141,7 +144,7 @@ impl Desired {
             _ => NodeFile::contacts_with_edits(&text, path, start).map_err(apart)?,
         };
         file.source.start = start;
-        file.settle_keys();
+        file.settle_keys(texts.keys);
         Ok(Self {
             file,
             text,
@@ -245,6 +248,7 @@ mod tests {
             started: STARTED,
             loaded,
             start: DtnTime::from_millis(0),
+            keys: &Keys::new(),
         };
         Desired::compose(texts, edits, Contacts::Read)
     }
@@ -324,6 +328,7 @@ mod tests {
             started: &text,
             loaded: &text,
             start: DtnTime::from_millis(0),
+            keys: &Keys::new(),
         };
         let add = |to: &str, start: &str| {
             let contact = serde_json::json!({"from": "ipn:1.0", "to": to, "start": start, "end": "+5min", "rate": "1Mbit"});

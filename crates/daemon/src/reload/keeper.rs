@@ -19,6 +19,7 @@ use crate::admin::live::Live;
 use crate::admin::refusal::Refusal;
 use crate::config::NodeFile;
 use crate::config::file::TlsSettings;
+use crate::datagrams::seal::Keys;
 use crate::logging;
 use crate::service_manager;
 use crate::streams::tls::Tls;
@@ -150,7 +151,8 @@ impl Keeper {
         };
         let added = added.map(str::to_owned);
         let edits = self.with(edit)?;
-        let desired = self.compose(Arc::clone(&self.loaded), edits, contacts);
+        let known = (contacts, self.running.keys());
+        let desired = self.compose(Arc::clone(&self.loaded), edits, known);
         let mut desired = desired.await.map_err(refused)?;
         if let Some(name) = added {
             let path = self.path.clone();
@@ -171,7 +173,8 @@ impl Keeper {
         let Ok(edits) = self.with(edit) else {
             return;
         };
-        let desired = self.compose(Arc::clone(&self.loaded), edits, self.contacts());
+        let known = (self.contacts(), self.running.keys());
+        let desired = self.compose(Arc::clone(&self.loaded), edits, known);
         if let Ok(desired) = desired.await {
             self.adopt(desired);
         }
@@ -237,8 +240,10 @@ impl Keeper {
         });
         let text = read.await.map_err(|_| Refusal::of_node("the file"))?;
         let text = text.map_err(|error| unread(&error))?;
-        let desired = self.compose(text.as_str().into(), self.edits.clone(), Contacts::Read);
+        let known = (Contacts::Read, Keys::new());
+        let desired = self.compose(text.as_str().into(), self.edits.clone(), known);
         let desired = desired.await.map_err(|error| unread(&error))?;
+        desired.file.check_keys().map_err(|error| unread(&error))?;
         Ok((text, desired))
     }
 
@@ -247,7 +252,7 @@ impl Keeper {
         &self,
         loaded: Arc<str>,
         edits: Vec<Edit>,
-        contacts: Contacts,
+        (contacts, keys): (Contacts, Keys),
     ) -> impl Future<Output = Result<Desired, FileError>> + use<> {
         let (path, started, start) = (self.path.clone(), Arc::clone(&self.started), self.start);
         async move {
@@ -258,6 +263,7 @@ impl Keeper {
                     started: &started,
                     loaded: &loaded,
                     start,
+                    keys: &keys,
                 };
                 Desired::compose(texts, &edits, contacts)
             });

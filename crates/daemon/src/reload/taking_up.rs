@@ -59,6 +59,8 @@ impl Switchboard {
                 self.dials.remove(link);
             }
         }
+        let rekeyed = comparison.rekeyed.iter();
+        let rekeyed: Vec<_> = rekeyed.filter_map(|name| self.link(name)).collect();
         let changes = comparison.changes;
         let closed = changes.listeners_closed.clone();
         let dials = comparison.dials.into_iter().map(|(name, settings)| {
@@ -69,6 +71,11 @@ impl Switchboard {
         let outcome = self
             .operate(OperatorCommand::Change(Box::new(changes)))
             .await;
+        // Nothing is taken any more that an earlier key authenticates, also not in blocks that are under way.
+        for link in rekeyed {
+            let streams = self.core.ask(|node| node.streams_of(link));
+            streams.into_iter().for_each(|it| self.core.cut(it));
+        }
         for (name, settings, before) in dials {
             let link = self.link(&name);
             if let Some(gone) = before.filter(|before| link != Some(*before)) {

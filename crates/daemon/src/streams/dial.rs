@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use dhow_node::config::LinkId;
@@ -26,8 +25,8 @@ use crate::core::Core;
 use crate::datagrams::calls::plain;
 use crate::datagrams::conversation::Conversation;
 use crate::datagrams::path::{Path, is_missing, says_no_way};
-use crate::datagrams::port::Ports;
-use crate::datagrams::seal::SegmentKey;
+use crate::datagrams::port::{Place, Ports};
+use crate::datagrams::seal::KeyFile;
 use dhow_bundle::protocol::Transport;
 
 /// Addresses of one host that are tried, at most.
@@ -285,9 +284,11 @@ async fn converse_for(
     settings: &DialSettings,
     means: &Means,
 ) -> io::Result<()> {
-    let key = settings.key.as_deref().map(SegmentKey::load).transpose();
+    let known = settings.segment_key.clone().map(Ok);
+    let key = known.or_else(|| settings.key.as_deref().map(KeyFile::load));
+    let key = key.transpose();
     let key = key.map_err(|error| io::Error::other(format!("its key cannot be used: {error}")))?;
-    let key = key.map(Arc::new);
+    let key = key.map(|file| file.key);
     let mut last = no_address();
     for address in resolve(settings).await?.map(plain) {
         let absent = |why| {
@@ -301,6 +302,14 @@ async fn converse_for(
                 false => error,
             }),
         };
+        match means.ports.place(link, address).await {
+            Ok(Place::Free) => {}
+            Ok(Place::Taken) => return Ok(()),
+            Err(error) => {
+                last = error;
+                continue;
+            }
+        }
         let ports = Rc::clone(&means.ports);
         let carried = settings.protocol.into();
         let (core, key) = (core.clone(), key.clone());
