@@ -102,6 +102,7 @@ impl Conversation {
     ) -> io::Result<Self> {
         let port = ports.at(way, carried)?;
         let in_use = |what| io::Error::new(io::ErrorKind::AddrInUse, what);
+        let engine_in_use = || in_use("another link over LTP leads to the same engine");
         if carried == Carried::Udpcl && ports.peers.borrow().link(way.to).is_some() {
             return Err(in_use("another link over UDP leads to the same address"));
         }
@@ -114,7 +115,7 @@ impl Conversation {
                 return Err(io::Error::other(what));
             }
             if ports.engines.borrow().holder(way.to, ids).is_some() {
-                return Err(in_use("another link over LTP leads to the same engine"));
+                return Err(engine_in_use());
             }
         }
         let ends = Ends {
@@ -126,8 +127,11 @@ impl Conversation {
             Some((ids, _)) => {
                 let authentication = key.as_ref().map(SegmentKey::authentication);
                 let mut engines = ports.engines.borrow_mut();
-                let is_free = engines.join(way.to, ids, stream, authentication);
-                assert!(is_free, "nobody has taken the place since it was free");
+                if !engines.join(way.to, ids, stream, authentication) {
+                    drop(engines);
+                    core.close_stream(stream);
+                    return Err(engine_in_use());
+                }
             }
             None => ports.peers.borrow_mut().join(way.to, stream),
         }
