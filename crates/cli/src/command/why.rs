@@ -343,7 +343,10 @@ fn absent(hop: &Value, name: &str) -> Sentence {
             "; the next planned contact begins in {}",
             quantity::span(ms)
         ));
-    } else if let Some(ms) = number(hop, "contact_ended_ago_ms") {
+    } else if let Some(ms) = number(hop, "contact_ended_ago_ms")
+        // A link that is dialled at any time waits for no contact.
+        && link.is_none_or(|link| text(link, "state") == "absent")
+    {
         says.push_str(&format!(
             "; the last planned contact ended {} ago, and none comes",
             quantity::span(ms)
@@ -424,19 +427,21 @@ mod tests {
             told(&answer),
             "ipn:3.1: 3 bundles waiting\n- beta: the link is down, connection refused, dialled again in 1.2 s (7 attempts failed); the next planned contact begins in 1 h\n"
         );
-        let over = |error: Option<&str>| {
+        let over = |state: &str, error: Option<&str>| {
             let link =
-                json!({"name": "mars", "enabled": true, "state": "absent", "last_error": error});
+                json!({"name": "mars", "enabled": true, "state": state, "last_error": error});
             let hop = json!({"name": "mars", "sessions": 0, "contact_ended_ago_ms": 10_000, "link": link, "bars": []});
             told(
                 &json!({"destination": "ipn:4.1", "waiting": 1, "causes": [{"cause": "next_hop", "next_hop": hop}]}),
             )
         };
         assert_eq!(
-            over(None),
+            over("absent", None),
             "ipn:4.1: 1 bundle waiting\n- mars: no contact now; the last planned contact ended 10 s ago, and none comes\n  plan another one: dhow contact add\n"
         );
-        assert!(over(Some("no route to host")).contains("no way to its neighbour now, no route"));
+        let no_route = over("absent", Some("no route to host"));
+        assert!(no_route.contains("no way to its neighbour now, no route"));
+        assert!(!over("waiting", Some("connection refused")).contains("planned"));
         let up = |heard_ago_ms: u64, light_time_ms: u64| {
             let link = json!({"name": "beta", "enabled": true, "state": "up", "heard_ago_ms": heard_ago_ms});
             let hop = json!({"name": "beta", "sessions": 1, "light_time_ms": light_time_ms, "link": link, "bars": []});

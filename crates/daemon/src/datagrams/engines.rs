@@ -70,11 +70,12 @@ impl Engines {
 
     /// Datagrams of a conversation came between these addresses.
     pub fn hear(&mut self, between: Addresses, stream: StreamId) {
+        if between.own.is_none() {
+            return;
+        }
         let engines = self.by_host.get_mut(&between.peer.ip());
         let engine = engines.and_then(|it| it.iter_mut().find(|it| it.stream == stream));
-        if let Some(engine) = engine
-            && between.own.is_some()
-        {
+        if let Some(engine) = engine {
             engine.own = between.own;
         }
     }
