@@ -65,6 +65,8 @@ pub struct Config {
     pub custody: CustodyPolicy,
     /// Identities of removed bundles that are remembered until they expire.
     pub removed_bound: usize,
+    /// Octets that are asked of the store before a small bundle leaves.
+    pub first_read: FirstRead,
     /// Places at which neighbours are found by their beacons.
     pub discover: Vec<DiscoverConfig>,
     /// Seed of all entropy in the node.
@@ -99,10 +101,22 @@ impl Config {
             source_limits: SourceLimits::default(),
             custody: CustodyPolicy::default(),
             removed_bound: REMOVED_BOUND,
+            first_read: FirstRead::default(),
             discover: Vec::new(),
             seed: 0,
         }
     }
+}
+
+/// Octets that are asked of the store before a bundle of up to 16 KiB leaves; of larger ones it is always the header blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirstRead {
+    /// All of it: one read instead of two, and its checksums are compared.
+    #[default]
+    Whole,
+    /// Its header blocks, unless it is an administrative record: a driver that gives octets of its store to a session without a copy
+    /// holds no memory for those that wait to leave.
+    HeaderBlocks,
 }
 
 /// Custody of bundles of version 6 that ask for it (RFC 5050 5.10).

@@ -6,8 +6,8 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::{BundleKey, Extents, Piece};
-use dhow_bundle::{BundleFlags, FragmentRange, Header, Instant, Now, Priority, Reading, Version};
+use dhow_bundle::storage::{BundleKey, Piece};
+use dhow_bundle::{BundleFlags, FragmentRange, Header, Instant, Now, Priority, Reading};
 use dhow_link::stream::TransferId;
 
 use crate::adjacencies::session_id::SessionId;
@@ -17,7 +17,6 @@ use crate::forwarding::before_sync::UNSYNCED_OCTETS;
 use crate::forwarding::copies::CopyEnd;
 use crate::forwarding::queues::Choice;
 use crate::held::bundles::Entry;
-use crate::held::verification::READ_WHOLE_OCTETS;
 use crate::node::Node;
 
 /// The time after which a bundle that a neighbour found not acceptable is tried again.
@@ -190,7 +189,7 @@ impl Node {
             let Some(entry) = self.held.entry(key) else {
                 return;
             };
-            let (extents, priority) = (blocks_to_read(entry), entry.priority());
+            let (extents, priority) = (self.held.blocks_to_read(entry), entry.priority());
             if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
                 neighbour.reads.begin(priority);
             }
@@ -461,21 +460,6 @@ impl Node {
                 .transmit(&mut self.outbox, now, session, outgoing, total, pieces);
         }
     }
-}
-
-/// The places of the blocks of a bundle that is to be sent: all of a small one, and else all but the payload.
-fn blocks_to_read(entry: &Entry) -> Extents {
-    if entry.octets() <= READ_WHOLE_OCTETS {
-        return entry.extents().part(0, entry.octets());
-    }
-    let header = u64::from(entry.header_octets());
-    if entry.version() == Version::V7 || entry.trailer_octets() == 0 {
-        return entry.extents().part(0, header);
-    }
-    let mut extents = entry.extents().slice(0, header);
-    let payload_end = header.saturating_add(entry.payload_octets());
-    extents.extend(entry.extents().slice(payload_end, entry.trailer_octets()));
-    Extents::Many(extents.into())
 }
 
 /// RFC 9171 4.2.3, RFC 5050 4.2: the bundle must not be fragmented.

@@ -7,8 +7,8 @@ use dhow_bundle::protocol::Transport;
 use dhow_bundle::{DtnTime, EndpointId, NodeId};
 use dhow_node::ROUTING_SERVICE;
 use dhow_node::config::{
-    Config, CustodyPolicy, DialTime, Enabled, LinkConfig, Reports, Route, Routing, SessionPolicy,
-    SourceLimits,
+    Config, CustodyPolicy, DialTime, Enabled, FirstRead, LinkConfig, Reports, Route, Routing,
+    SessionPolicy, SourceLimits,
 };
 use dhow_node::contacts::{
     CONTACT_RATE_MAX, CONTACTS_BOUND, ContactError, ContactTable, PlannedContact,
@@ -140,6 +140,10 @@ pub fn blueprints(scenario: &Scenario, seed: u64) -> Result<Vec<Blueprint>, Netw
                 },
                 removed_bound: node.removed_bound,
                 custody: custody(node.custody),
+                first_read: match scenario.fidelity {
+                    Fidelity::Octet => FirstRead::Whole,
+                    Fidelity::Bundle => FirstRead::HeaderBlocks,
+                },
                 seed: entropy.draw(),
                 ..Config::usual(vec![id])
             },

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 const BLOCK_OCTETS: usize = 64;
 
 /// Up to so many octets are given out in one piece.
-const JOINED_OCTETS: u64 = 16 * 1024;
+const JOINED_OCTETS: u64 = 1024;
 
 /// All zeros that are ever given out are slices of these.
 static ZEROS: [u8; 256 * 1024] = [0; 256 * 1024];
@@ -28,6 +28,16 @@ impl Run {
         match self {
             Self::Octets(octets) => count(octets.len()),
             Self::Zeros(octets) => *octets,
+        }
+    }
+
+    /// Whether no octet differs from zero; of many octets nothing is said.
+    fn is_zero(&self) -> bool {
+        match self {
+            Self::Octets(octets) => {
+                octets.len() < 2 * BLOCK_OCTETS && octets.iter().all(|octet| *octet == 0)
+            }
+            Self::Zeros(_) => true,
         }
     }
 
@@ -62,9 +72,13 @@ impl Sparse {
 
     /// Octets that come behind; nothing of the buffer that they are in is kept.
     pub fn push(&mut self, octets: &[u8]) {
+        if ZEROS.as_ptr_range().contains(&octets.as_ptr()) {
+            self.add(Run::Zeros(count(octets.len())));
+            return;
+        }
         let mut kept = Vec::new();
         for block in octets.chunks(BLOCK_OCTETS) {
-            if block.len() == BLOCK_OCTETS && block.iter().all(|octet| *octet == 0) {
+            if block == [0; BLOCK_OCTETS] {
                 self.add(Run::Octets(std::mem::take(&mut kept).into()));
                 self.add(Run::Zeros(count(block.len())));
             } else {
@@ -104,9 +118,14 @@ impl Sparse {
         part
     }
 
-    /// All octets, in one piece.
+    /// All octets, in one piece; zeros alone take no memory.
     #[must_use]
     pub fn join(&self) -> Bytes {
+        if self.runs.iter().all(Run::is_zero)
+            && let Some(zeros) = ZEROS.get(..place(self.octets()))
+        {
+            return Bytes::from_static(zeros);
+        }
         let mut all = BytesMut::with_capacity(place(self.octets()));
         for run in &self.runs {
             match run {
@@ -157,6 +176,17 @@ mod tests {
         }
         assert_eq!(sparse.octets(), 300_030);
         assert_eq!(&sparse.join()[..], whole);
+        let zeros = sparse.part(90, 250_000).join();
+        let other = sparse.part(200, 250_000).join();
+        assert_eq!(zeros.len(), 250_000);
+        assert_ne!(zeros.as_ptr(), other.as_ptr(), "the first ten are none");
+        assert!(
+            ZEROS.as_ptr_range().contains(&other.as_ptr()),
+            "they take no memory"
+        );
+        let mut again = Sparse::default();
+        again.push(&other);
+        assert_eq!(again.runs, [Run::Zeros(250_000)]);
         assert_eq!(sparse.pieces().concat(), whole);
         let kept = sparse.runs.iter().map(|run| match run {
             Run::Octets(octets) => octets.len(),

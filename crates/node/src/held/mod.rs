@@ -59,7 +59,7 @@ use dhow_link::stream::LinkCommand;
 use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{HeaderReader, Instant, Priority, Version};
 
-use crate::config::Config;
+use crate::config::{Config, FirstRead};
 use crate::held::arrivals::Arrivals;
 use crate::held::backlog::Backlog;
 use crate::held::bundles::Bundles;
@@ -119,6 +119,7 @@ pub(crate) struct Held {
     moved: BTreeSet<BundleKey>,
     /// Reads that the driver has not answered, by ticket.
     reads: Series<PendingRead>,
+    first_read: FirstRead,
     removed: Removed,
     creation: Creation,
     /// Custody of bundles of version 6.
@@ -455,6 +456,7 @@ impl Held {
             verifying: BTreeSet::new(),
             moved: BTreeSet::new(),
             reads: Series::default(),
+            first_read: config.first_read,
             removed: Removed::new(config.removed_bound, remembered_octets(config), config.seed),
             creation: Creation::default(),
             custody: HeldCustody::new(config),

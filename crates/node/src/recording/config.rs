@@ -9,10 +9,10 @@ use crate::changes::{ChangedLink, ChangedListener, Changes, LiveSettings};
 use crate::config::{
     Acknowledge, Acknowledgments, AgeDialect, Aggregation, BibeDialect, BibePolicy, BundleVersions,
     Config, CustodyPolicy, DialTime, DiscoverConfig, DiscoverId, DropPolicy, Enabled,
-    ExternalConfig, ExternalPolicy, ExternalRouting, Framing, Limits, LinkConfig, LinkId,
-    ListenerConfig, ListenerId, LtpAuthentication, LtpPolicy, OnSent, PayloadChecksum, Protocol,
-    ReadingPolicy, RedPart, Reports, Route, RouterKind, Routing, SendOrder, SessionPolicy,
-    SourceLimits, StcpPolicy, Tls, UdpPolicy,
+    ExternalConfig, ExternalPolicy, ExternalRouting, FirstRead, Framing, Limits, LinkConfig,
+    LinkId, ListenerConfig, ListenerId, LtpAuthentication, LtpPolicy, OnSent, PayloadChecksum,
+    Protocol, ReadingPolicy, RedPart, Reports, Route, RouterKind, Routing, SendOrder,
+    SessionPolicy, SourceLimits, StcpPolicy, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
 use crate::driver::Telling;
@@ -37,6 +37,7 @@ position!(LinkId, ListenerId);
 choice!(Enabled { 0 => Yes {}, 1 => No {} });
 choice!(Tls { 0 => Required {}, 1 => Preferred {}, 2 => Never {} });
 choice!(Acknowledge { 0 => Here {}, 1 => NextHop {} });
+choice!(FirstRead { 0 => Whole {}, 1 => HeaderBlocks {} });
 choice!(PayloadChecksum { 0 => Crc32C {}, 1 => None {} });
 choice!(SendOrder { 0 => Arrival {}, 1 => Expiry {} });
 choice!(OnSent { 0 => Forget {}, 1 => Keep {} });
@@ -237,5 +238,5 @@ structure!(Config {
     default_lifetime_ms,
     removed_bound,
     seed,
-    ; routing, contacts, custody, external, discover, highest_priority, source_limits
+    ; routing, contacts, custody, external, discover, highest_priority, source_limits, first_read
 });

@@ -19,8 +19,8 @@ use super::*;
 use crate::changes::{ChangedLink, ChangedListener, Changes, LiveSettings};
 use crate::config::{
     Acknowledge, Acknowledgments, Config, DialTime, DiscoverConfig, DiscoverId, DropPolicy,
-    Enabled, ExternalConfig, ExternalPolicy, ExternalRouting, Framing, LinkConfig, LinkId,
-    ListenerConfig, ListenerId, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route,
+    Enabled, ExternalConfig, ExternalPolicy, ExternalRouting, FirstRead, Framing, LinkConfig,
+    LinkId, ListenerConfig, ListenerId, PayloadChecksum, Protocol, ReadingPolicy, Reports, Route,
     RouterKind, Routing, SendOrder, SessionPolicy, SourceLimits, Tls, UdpPolicy,
 };
 use crate::contacts::{ContactTable, PlannedContact};
@@ -93,6 +93,7 @@ pub(super) fn config() -> Config {
             bundles: None,
         },
         removed_bound: 10,
+        first_read: FirstRead::HeaderBlocks,
         external: ExternalConfig {
             policy: ExternalPolicy {
                 questions: 3,

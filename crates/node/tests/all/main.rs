@@ -28,6 +28,7 @@ mod dropping;
 mod echo;
 mod expiring;
 mod external;
+mod first_read;
 mod flooding;
 mod full;
 mod handshake;

@@ -60,7 +60,7 @@ pub struct Machine {
     /// Links that beacons told of.
     pub found: Vec<LinkAddress>,
     /// Reads that the disk has not answered.
-    reads: Vec<(Ticket, Extents)>,
+    pub reads: Vec<(Ticket, Extents)>,
     /// Whether the disk finishes no sync.
     pub stalled: bool,
     /// Whether the machine's sockets take nothing.
