@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dhow_bundle::{DtnTime, NodeId};
 use dhow_node::config::{
-    Config, DialTime, Enabled, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Tls,
+    Config, DialTime, Enabled, FirstRead, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Tls,
 };
 use dhow_node::contacts::ContactTable;
 
@@ -344,6 +344,7 @@ impl NodeFile {
             default_lifetime_ms: millis(api.duration("default_lifetime")),
             highest_priority: read_priority(&document, &api)?,
             removed_bound: small(&store, "removed_bound").unwrap_or(0),
+            first_read: FirstRead::Whole,
             discover,
             seed: 0,
         };
