@@ -10,12 +10,13 @@ use core::time::Duration;
 use bytes::Bytes;
 use dhow_bundle::cbor::{BREAK, Reader, write_indefinite_array};
 use dhow_bundle::mutant::{Mutant, planted};
-use dhow_bundle::storage::{BundleKey, NOTE_OCTETS};
+use dhow_bundle::storage::BundleKey;
 use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 
 use super::arrived::Arrived;
 use super::direct::DirectBundles;
 use super::fresh::FreshCopies;
+use super::given::{Given, named};
 use super::lot::Lot;
 use super::neighbour::{Peer, Told};
 use super::summary::{
@@ -29,9 +30,6 @@ use crate::memory::{text_octets, tree_octets};
 /// Neighbours that are remembered, at most. Of more, the one that went first is forgotten, and is given copies again should it come back, which
 /// it then says that it has.
 const PEERS_BOUND: usize = 4_096;
-
-/// Octets of the IDs of nodes that were given a bundle, at most: a note's, but for its array.
-const GIVEN_OCTETS: usize = NOTE_OCTETS - 2;
 
 /// Bundles that may go as far as the neighbour is known which are looked at for one choice, of those that were passed by and of others.
 const LOOK_BOUND: usize = 64;
@@ -60,8 +58,8 @@ pub(crate) struct Flood {
     bundles: BTreeMap<u64, BundleKey>,
     numbers: BTreeMap<BundleKey, u64>,
     direct: DirectBundles,
-    /// The IDs of the nodes that were given a bundle, in CBOR one behind the other, in as many octets as a note has for them.
-    given: BTreeMap<u64, Vec<u8>>,
+    /// The nodes that were given a bundle.
+    given: BTreeMap<u64, Given>,
     peers: BTreeMap<NodeId, Peer>,
     /// Neighbours without a session, by when they went.
     gone: BTreeSet<(Instant, NodeId)>,
@@ -137,12 +135,7 @@ impl Flood {
 
     /// A node was given a bundle.
     fn give(&mut self, number: u64, peer: &NodeId) {
-        let mut octets = Vec::new();
-        peer.endpoint().encode(&mut octets);
-        let given = self.given.entry(number).or_default();
-        if given.len() + octets.len() <= GIVEN_OCTETS {
-            given.append(&mut octets);
-        }
+        self.given.entry(number).or_default().add(&named(peer));
     }
 
     /// An earlier run gave a bundle to these nodes, as far as the note can be read.
@@ -497,9 +490,9 @@ impl Router for Flood {
 
     fn note(&self, key: BundleKey) -> Option<Bytes> {
         let given = self.given.get(self.numbers.get(&key)?)?;
-        let mut note = Vec::with_capacity(given.len() + 2);
+        let mut note = Vec::with_capacity(given.octets().len() + 2);
         write_indefinite_array(&mut note);
-        note.extend_from_slice(given);
+        note.extend_from_slice(given.octets());
         note.push(BREAK);
         Some(note.into())
     }
@@ -510,7 +503,7 @@ impl Router for Flood {
 
     fn copies_given(&self, key: BundleKey) -> u64 {
         let given = (self.numbers.get(&key)).and_then(|number| self.given.get(number));
-        given.map_or(0, |given| items(given))
+        given.map_or(0, Given::count)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -627,8 +620,8 @@ impl Router for Flood {
                 + tree_octets::<(Priority, u64)>(peer.turns.len())
         };
         tree_octets::<(u64, BundleKey)>(self.bundles.len())
-            .saturating_add(tree_octets::<(u64, Vec<u8>)>(self.given.len()))
-            .saturating_add(self.given.values().map(Vec::capacity).sum())
+            .saturating_add(tree_octets::<(u64, Given)>(self.given.len()))
+            .saturating_add(self.given.values().map(Given::memory_octets).sum())
             .saturating_add(tree_octets::<(BundleKey, u64)>(self.numbers.len()))
             .saturating_add(tree_octets::<(NodeId, Peer)>(self.peers.len()))
             .saturating_add(tree_octets::<(Instant, NodeId)>(self.gone.len()))
@@ -657,16 +650,6 @@ fn first_open(
         }
     }
     (None, over)
-}
-
-/// The number of items of CBOR that stand one behind the other.
-pub(super) fn items(octets: &[u8]) -> u64 {
-    let mut reader = Reader::new(octets);
-    let mut items = 0;
-    while reader.skip().is_ok() {
-        items += 1;
-    }
-    items
 }
 
 #[cfg(test)]

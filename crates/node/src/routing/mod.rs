@@ -11,6 +11,7 @@ mod candidate;
 mod direct;
 mod flood;
 mod fresh;
+mod given;
 mod lot;
 mod maxprop;
 mod neighbour;

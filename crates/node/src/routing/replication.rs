@@ -20,8 +20,8 @@ use dhow_bundle::{EndpointId, Instant, NodeId, Priority, Reading};
 use self::peer::{Peer, Place, Told};
 use super::arrived::Arrived;
 use super::candidate::Bundle;
-use super::flood::items;
 use super::fresh::FreshCopies;
+use super::given::{Given, named};
 use super::scheme::Scheme;
 use super::summary::{
     self, ADVERT_BUNDLES, COMPARED_BOUND, Form, GATHERED, Look, Summary, news_interval,
@@ -51,14 +51,7 @@ const REORDERED: Duration = Duration::from_secs(1);
 fn is_out(number: u64, bundle: &Bundle, (id, peer): (&NodeId, &Peer)) -> bool {
     peer.known.contains(&number)
         || bundle.taken.iter().any(|(it, _)| it == id)
-        || bundle.was_given(&peer.id)
-}
-
-/// The ID of a node, as bundles remember it.
-fn octets(node: &NodeId) -> Vec<u8> {
-    let mut octets = Vec::new();
-    node.endpoint().encode(&mut octets);
-    octets
+        || bundle.given.names(&peer.id)
 }
 
 /// The place of a bundle among those for a neighbour; none where it gets no copy as far as is known.
@@ -140,7 +133,7 @@ impl<S: Scheme> Replication<S> {
             permits: 0,
             hops: 0,
             octets: 0,
-            given: Vec::new(),
+            given: Given::default(),
             taken: Vec::new(),
         };
         self.bundles.insert(number, bundle);
@@ -196,7 +189,7 @@ impl<S: Scheme> Replication<S> {
                 return;
             };
             if let Ok(node) = NodeId::new(endpoint) {
-                bundle.give(&octets(&node));
+                bundle.given.add(&named(&node));
             }
         }
     }
@@ -254,7 +247,7 @@ impl<S: Scheme> Replication<S> {
         let known: Vec<u64> = known.map(|(number, _)| *number).collect();
         for number in known {
             peer.unrank(number);
-            peer.known.insert(number);
+            peer.know(number, &self.bundles);
         }
     }
 
@@ -307,7 +300,7 @@ impl<S: Scheme> Router for Replication<S> {
         self.untold.insert(peer.clone());
         let is_silent = self.silent.contains(peer);
         let state = Peer {
-            id: octets(peer),
+            id: named(peer),
             awaited: (!is_silent).then_some(now + ADVERT_WAIT),
             ..Peer::default()
         };
@@ -350,8 +343,14 @@ impl<S: Scheme> Router for Replication<S> {
                     self.scheme.carried(peer, bundle.octets);
                     bundle.end(peer);
                     if !planted(Mutant::GivenForgotten) {
-                        bundle.give(&octets(peer));
+                        bundle.given.add(&named(peer));
                     }
+                }
+                // The note may have no room, or forget it before it goes.
+                if let Some(state) = self.peers.get_mut(peer)
+                    && !planted(Mutant::GivenForgotten)
+                {
+                    state.know(number, &self.bundles);
                 }
             }
             (BundleChange::Barred(peer), Some(number)) => {
@@ -359,7 +358,7 @@ impl<S: Scheme> Router for Replication<S> {
                     bundle.permits += bundle.end(peer);
                 }
                 if let Some(peer) = self.peers.get_mut(peer) {
-                    peer.known.insert(number);
+                    peer.know(number, &self.bundles);
                 }
                 self.offer(number);
             }
@@ -451,12 +450,12 @@ impl<S: Scheme> Router for Replication<S> {
 
     fn note(&self, key: BundleKey) -> Option<Bytes> {
         let bundle = self.bundles.get(self.numbers.get(&key)?)?;
-        let mut note = Vec::with_capacity(bundle.given.len() + 12);
+        let mut note = Vec::with_capacity(bundle.given.octets().len() + 12);
         write_indefinite_array(&mut note);
         if self.scheme.copies().is_some() {
             write_unsigned(&mut note, bundle.permits);
         }
-        note.extend_from_slice(&bundle.given);
+        note.extend_from_slice(bundle.given.octets());
         note.push(BREAK);
         Some(note.into())
     }
@@ -471,7 +470,7 @@ impl<S: Scheme> Router for Replication<S> {
     fn copies_given(&self, key: BundleKey) -> u64 {
         let number = self.numbers.get(&key);
         let bundle = number.and_then(|number| self.bundles.get(number));
-        bundle.map_or(0, |bundle| items(&bundle.given))
+        bundle.map_or(0, |bundle| bundle.given.count())
     }
 
     fn place(&self, key: BundleKey) -> Option<u64> {
@@ -619,7 +618,7 @@ impl<S: Scheme> Router for Replication<S> {
         let bundles = bundles.map(|bundle| {
             let destination = bundle.destination.as_ref();
             destination.map_or(0, |it| text_octets(it.endpoint()))
-                + bundle.given.capacity()
+                + bundle.given.memory_octets()
                 + bundle.taken.capacity() * size_of::<(NodeId, u64)>()
         });
         let of_peer = |(id, peer): (&NodeId, &Peer)| {

@@ -11,6 +11,9 @@ use crate::routing::candidate::Bundle;
 /// The place of a bundle among those for a neighbour: by its priority, the greater first, and then by the scheme's rank.
 pub(super) type Place = (Reverse<Priority>, u64);
 
+/// Of more bundles that a neighbour has, those that are held no more are forgotten once they are half.
+const KNOWN_BOUND: usize = 64;
+
 /// A neighbour that is there.
 #[derive(Default)]
 pub(super) struct Peer {
@@ -52,9 +55,17 @@ impl Peer {
         let from = self.told.map_or(0, |told| told.bundles);
         let news = bundles.range(from..);
         let is_news = move |(number, bundle): &(&u64, &Bundle)| {
-            self.told.is_none() || !(self.known.contains(*number) || bundle.was_given(&self.id))
+            self.told.is_none() || !(self.known.contains(*number) || bundle.given.names(&self.id))
         };
         news.filter(is_news).map(|(_, bundle)| bundle)
+    }
+
+    /// The neighbour has a bundle of those that are held. Bundles that are held no more are forgotten now and then.
+    pub(super) fn know(&mut self, number: u64, bundles: &BTreeMap<u64, Bundle>) {
+        self.known.insert(number);
+        if self.known.len() > KNOWN_BOUND.max(2 * bundles.len()) {
+            self.known.retain(|number| bundles.contains_key(number));
+        }
     }
 
     /// The neighbour is to be given a bundle, in this place.

@@ -1,3 +1,8 @@
+use alloc::boxed::Box;
+
+use dhow_bundle::storage::NOTE_OCTETS;
+
+use super::super::flood::Flood;
 use super::super::maxprop::MaxProp;
 use super::super::spray_and_wait::SprayAndWait;
 use super::*;
@@ -62,4 +67,46 @@ fn a_table_is_told_after_news() {
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!(told[0].1, 1, "{told:?}");
     assert_eq!(told[1], (start + REFRESH, 0, true));
+}
+
+/// More neighbours than a note names: those that stay get no second copy, and of those that come again the last are remembered.
+#[test]
+fn a_note_that_is_full_gives_nobody_a_second_copy() {
+    let ids: Vec<NodeId> = (100..900)
+        .map(|number| alloc::format!("ipn:{number}.0").parse().unwrap())
+        .collect();
+    let routers: [(Box<dyn Router>, usize); 3] = [
+        (Box::new(Replication::new(MaxProp::new(1 << 20))), ids.len()),
+        // Half of the copies go each time.
+        (Box::new(Replication::new(SprayAndWait::new(1 << 20))), 20),
+        (Box::new(Flood::new(None)), ids.len()),
+    ];
+    for (mut here, copies) in routers {
+        let now = Instant::START + Duration::from_secs(5);
+        here.handle_bundle(BundleKey(1), BundleChange::Held(Facts::for_test()));
+        let gives = |here: &mut Box<dyn Router>, peer: &NodeId| {
+            here.handle_known(now, peer, &|_| false);
+            let found = here.next(now, peer, &|_| Passage::Open);
+            for change in [BundleChange::Taken(peer), BundleChange::Given(peer)] {
+                found
+                    .into_iter()
+                    .for_each(|key| here.handle_bundle(key, change));
+            }
+            found.is_some()
+        };
+        for peer in &ids {
+            here.handle_contact(Instant::START, peer, Contact::Up);
+        }
+        for round in 0..3 {
+            let given = ids.iter().filter(|peer| gives(&mut here, peer)).count();
+            assert_eq!(given, if round == 0 { copies } else { 0 }, "round {round}");
+        }
+        assert!(here.note(BundleKey(1)).unwrap().len() <= NOTE_OCTETS);
+        // The last that were given one come again.
+        for peer in ids.iter().rev().take(100) {
+            here.handle_contact(Instant::START, peer, Contact::Down);
+            here.handle_contact(Instant::START, peer, Contact::Up);
+            assert!(!gives(&mut here, peer), "{peer:?} had one");
+        }
+    }
 }
