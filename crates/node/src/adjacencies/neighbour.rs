@@ -130,6 +130,9 @@ pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// first is chosen later, and where they take no memory.
 const QUEUED_OCTETS: u64 = 1 << 20;
 
+/// The same of a session before it is known how fast its peer acknowledges: on a slow link all of it stands before what comes next.
+const QUEUED_OCTETS_FIRST: u64 = 128 << 10;
+
 /// Octets of small bundles that may be in flight beyond the window, so that they need not wait for the next acknowledgment.
 const AHEAD_OCTETS: u64 = 64 << 10;
 
@@ -275,7 +278,10 @@ impl Neighbour {
 
     /// True while a small bundle may be given to this session though others wait for it: those have left it a little room.
     pub(crate) fn has_room_before_sync(&self, now: Instant) -> bool {
-        !self.session.is_datagrams() && self.splits.is_empty() && self.has_room_ahead(now)
+        !self.session.is_datagrams()
+            && self.splits.is_empty()
+            && (self.in_flight <= 1 || !self.socket_is_behind())
+            && self.has_room_ahead(now)
     }
 
     /// True while a small bundle may be given to this session though there is no room for others: those have left it a little.
@@ -327,7 +333,13 @@ impl Neighbour {
     /// True when so much waits for the socket that what comes later would only wait behind it.
     fn socket_is_behind(&self) -> bool {
         let read = self.in_flight_octets.saturating_sub(self.outgoing_octets);
-        read.saturating_add(self.session.queued_octets()) >= QUEUED_OCTETS
+        let is_acknowledged = self.session.acknowledges() && !self.session.is_datagrams();
+        let is_first = is_acknowledged && !self.window.is_measured();
+        let most = match is_first {
+            true => QUEUED_OCTETS_FIRST,
+            false => QUEUED_OCTETS,
+        };
+        read.saturating_add(self.session.queued_octets()) >= most
     }
 
     /// The driver has taken octets: true when there is room again for which a bundle waited.

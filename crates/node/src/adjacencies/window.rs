@@ -93,6 +93,11 @@ impl Window {
         under_way < self.octets(now)
     }
 
+    /// Whether the other side's rate is known: a round has ended.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.rate() > 0
+    }
+
     /// Octets that may be under way.
     pub(crate) fn octets(&self, now: Instant) -> u64 {
         self.octets.unwrap_or_else(|| {

@@ -304,3 +304,27 @@ fn an_expedited_bundle_goes_between_the_fragments_of_another() {
     let before = received(&world, 1).len();
     assert!(before < 50, "{before} fragments of another were before it");
 }
+
+/// Before the peer has said how fast it is, little goes ahead of what comes next.
+#[test]
+fn a_session_begins_with_little_that_waits_for_its_socket() {
+    let mut world = World::line(2, 5, |_, _| ());
+    world.until("the session is up", |world| {
+        world.machines[0].node.as_ref().unwrap().sessions().len() == 1
+    });
+    world.machines[0].stuffed = true;
+    let mut client = Client::new("ipn:1.10", false);
+    for _ in 0..200 {
+        client.send(adu("ipn:2.42", Priority::Normal, 7), &[7; 10_000]);
+    }
+    world.connect(0, client);
+    world.until("all are held", |world| {
+        world.machines[0].store.kept.bundles.len() == 200
+    });
+    let under_way = world.machines[0].node.as_ref().unwrap().sessions()[0].in_flight;
+    assert!((5..=20).contains(&under_way), "{under_way} of 10 kB");
+    world.unstuff(0);
+    world.until("all have left", |world| {
+        world.machines[0].store.kept.bundles.is_empty()
+    });
+}

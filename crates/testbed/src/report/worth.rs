@@ -1,4 +1,5 @@
-//! The value of a key as a quantity, so that it has a place on an axis: `2kB`, `28Mbit`, `250ms`, `10%`, `0.1`, `4`.
+//! The value of a key as a quantity, so that it has a place on an axis: `2kB`, `28Mbit`, `250ms`, `10%`, `0.1`, `4`; a range, `25s..35s`, is
+//! at its middle.
 
 use dhow_document::quantity::{parse_duration, parse_rate, parse_size};
 use dhow_page::Axis;
@@ -7,6 +8,12 @@ use crate::number::whole;
 
 /// A value with its place on an axis; nothing where it is no quantity.
 pub(crate) fn worth(text: &str) -> Option<(u64, Axis)> {
+    if let Some((least, most)) = text.split_once("..") {
+        let (most, axis) = worth(most)?;
+        let (least, of_least) = worth(least)?;
+        let is_one = of_least == axis || least == 0;
+        return is_one.then(|| (least.midpoint(most), axis));
+    }
     if let Ok(count) = text.parse() {
         return Some((count, Axis::Count));
     }
@@ -70,10 +77,13 @@ mod tests {
         assert_eq!(worth("250ms"), Some((250_000, Axis::Time)));
         assert_eq!(worth("10%"), Some((1_000, Axis::Share)));
         assert_eq!(worth("16"), Some((16, Axis::Count)));
-        for name in ["", "sync", "2 apples", "-3"] {
+        assert_eq!(worth("25s..35s"), Some((30_000_000, Axis::Time)));
+        assert_eq!(worth("0..2kB"), Some((1_000, Axis::Octets)));
+        for name in ["", "sync", "2 apples", "-3", "1s..", "..", "1s..2kB"] {
             assert_eq!(worth(name), None, "{name}");
         }
         assert_eq!(axis_of(["2kB", "4MB"]), Some(Axis::Octets));
+        assert_eq!(axis_of(["6s..9s", "1min"]), Some(Axis::Time));
         assert_eq!(axis_of(["2kB", "10%"]), None);
         assert_eq!(axis_of([]), None);
         assert_eq!(axis_of(["0", "0.02", "1"]), Some(Axis::Share));
