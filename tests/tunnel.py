@@ -25,6 +25,29 @@ OUTAGE_S = float(os.environ.get("DHOW_OUTAGE_S", "5"))
 # A step takes no longer than this, seconds; a machine that is busy with something else included.
 PATIENCE_S = 60.0
 
+# Counts datagrams of UDP, and says how many came before the last.
+COUNT = """
+import socket
+taken = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+taken.bind(("fd80::2", 9))
+print("ready", flush=True)
+count = 0
+while taken.recv(9) != b"last":
+    count += 1
+print(count, flush=True)
+"""
+
+# Sends them, one and one that is an IPv6 header with nothing behind it (next header 59), and the last once those have come.
+SEND = """
+import socket, time
+plain, bare = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM), socket.socket(socket.AF_INET6, socket.SOCK_RAW, 59)
+for number in range(50):
+    plain.sendto(b"x", ("fd80::2", 9))
+    bare.sendto(b"", ("fd80::2", 0))
+time.sleep(0.5)
+plain.sendto(b"last", ("fd80::2", 9))
+"""
+
 
 class Tunnels(Workplace):
     """Each node's tunnel has its device in a namespace of its own; the nodes reach each other over loopback."""
@@ -52,7 +75,7 @@ class Tunnels(Workplace):
         argv = node.command("tunnel", local, remote, "--address", address, "--json", *words)
         program = self.crew.start(argv, log=node.directory / "tunnel.log", namespace=self.spaces[end])
         line = self.event(program)
-        self.assertEqual((line["event"], line["local"], line["addresses"]), ("up", local, [address]))
+        self.assertEqual((line["event"], line["local"], line["addresses"][0]), ("up", local, address))
         return program
 
     def event(self, program: Program) -> Any:
@@ -124,6 +147,7 @@ class Tunnels(Workplace):
             (("ipn:2.80", "ipn:1.80", "--address", "10.0.0.1"), 2, "10.80.0.1/24"),
             (("ipn:2.80", "ipn:2.80"), 2, "same endpoint"),
             (("ipn:9.80", "ipn:1.80"), 1, "ipn:9.80"),
+            (("ipn:2.80", "dtn:none"), 2, "hint"),
             (("ipn:2.81", "ipn:1.80", "--device", "x" * 40), 1, "hint"),
         ):
             done = self.receiver.run("tunnel", *words)
@@ -133,6 +157,34 @@ class Tunnels(Workplace):
         done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("CAP_NET_ADMIN", done.stderr)
+
+    def test_packets_that_the_node_never_takes_end_the_tunnel(self) -> None:
+        file = self.sender.directory / "node.toml"
+        file.write_text(file.read_text().replace("[api]", '[api]\nhighest_priority = "normal"'))
+        self.assertEqual(self.sender.run("reload").returncode, 0)
+        tunnel = self.tunnel(0, "--priority", "expedited")
+        # A packet in the network of the device; that it comes nowhere is not told.
+        self.within(0, "python3", "-c", f"import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(b'', ('{THERE}', 9))")
+        self.assertEqual(self.event(tunnel)["refused_packets"], 1)
+        self.assertEqual(tunnel.wait(PATIENCE_S), 1)
+        said = (self.sender.directory / "tunnel.log").read_text()
+        self.assertIn("highest_priority", said)
+        self.assertIn("hint", said)
+
+    def test_an_address_of_version_6_where_there_are_none_is_refused_as_such(self) -> None:
+        self.within(0, "sysctl", "-q", "-w", "net.ipv6.conf.default.disable_ipv6=1", "net.ipv6.conf.all.disable_ipv6=1")
+        done = self.within(0, *self.sender.command("tunnel", "ipn:1.80", "ipn:2.80", "--address", "fd80::1/64"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("disable_ipv6", done.stderr)
+        self.assertNotIn("dhow0", self.within(0, "ip", "-br", "link").stdout)
+
+    def test_packets_that_are_a_header_alone_pass_among_others(self) -> None:
+        self.tunnel(0, "--address", "fd80::1/64"), self.tunnel(1, "--address", "fd80::2/64")
+        count = self.crew.start(["python3", "-c", COUNT], log=self.directory / "count.log", namespace=self.spaces[1])
+        self.assertEqual(count.line(PATIENCE_S), "ready")
+        sent = self.within(0, "python3", "-c", SEND)
+        self.assertEqual(sent.returncode, 0, sent.stderr)
+        self.assertEqual(count.line(PATIENCE_S), "50")
 
     def test_a_shell_and_a_file_outlast_cuts_of_the_link_and_ends_of_nodes(self) -> None:
         for command in ("ssh", "dropbear", "dropbearkey"):

@@ -20,6 +20,7 @@ mod interrupt;
 mod measured;
 mod measurement;
 mod names;
+mod notes;
 mod output;
 mod packet_point;
 mod portion;

@@ -12,7 +12,7 @@ use crate::interrupt;
 use crate::output;
 
 /// The time for which the node may be away: a restart takes seconds, and the program that reads the payload should not hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// First and largest delay before connecting again.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];

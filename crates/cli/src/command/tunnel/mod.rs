@@ -1,5 +1,6 @@
 //! `dhow tunnel`: IP packets of a TUN device, over bundles (docs/tunnel.md).
 
+mod absence;
 mod packets;
 mod queue;
 mod traffic;
@@ -99,6 +100,10 @@ impl Tunnel {
                     .with_hint("the second is that of the other node"),
             );
         }
+        if self.remote.is_null() {
+            return Err(Failure::usage("nothing can be sent to the null endpoint")
+                .with_hint("the second endpoint is that of the other node's tunnel: ipn:2.80"));
+        }
         let address = locate(common.node.as_ref())?;
         // Both connections are the same application's.
         let secret = hexadecimal(&application::random::<16>()?);
@@ -108,7 +113,7 @@ impl Tunnel {
         let sender = SteadySender::begin(client, &address, registration.clone())?;
         let receiving = registration.with_window(WINDOW);
         let subscription = Subscription::begin(&address, receiving, None)?;
-        let device = Arc::new(self.open().map_err(|error| self.unopened(&error))?);
+        let device = Arc::new(self.open()?);
         let name = device.name().unwrap_or_else(|_| self.device.clone());
         self.tell_up(&name, common.form())?;
         let head = SendHead::to(self.remote.clone())
@@ -131,15 +136,23 @@ impl Tunnel {
         outcome
     }
 
-    fn open(&self) -> io::Result<SyncDevice> {
+    fn open(&self) -> Result<SyncDevice, Failure> {
         let mut builder = DeviceBuilder::new().name(&self.device).mtu(self.mtu);
         for (address, prefix) in &self.addresses {
-            builder = match address {
-                IpAddr::V4(address) => builder.ipv4(*address, *prefix, None),
-                IpAddr::V6(address) => builder.ipv6(*address, *prefix),
-            };
+            if let IpAddr::V4(address) = address {
+                builder = builder.ipv4(*address, *prefix, None);
+            }
         }
-        builder.build_sync()
+        let device = builder
+            .build_sync()
+            .map_err(|error| self.unopened(&error))?;
+        for (address, prefix) in &self.addresses {
+            if let IpAddr::V6(address) = address {
+                let given = device.add_address_v6(*address, *prefix);
+                given.map_err(|error| not_given(&format!("{address}/{prefix}"), &error))?;
+            }
+        }
+        Ok(device)
     }
 
     fn unopened(&self, error: &io::Error) -> Failure {
@@ -149,7 +162,7 @@ impl Tunnel {
         ));
         failure.with_hint(match error.kind() {
             io::ErrorKind::PermissionDenied => {
-                "network devices are for root: sudo dhow tunnel …, or give the program CAP_NET_ADMIN"
+                "the command needs CAP_NET_ADMIN, and a device that exists may be another user's: sudo dhow tunnel …"
             }
             io::ErrorKind::NotFound => "the kernel has no TUN devices here: modprobe tun",
             _ => "its name or address may be in use; --device names another, up to 15 octets",
@@ -187,6 +200,12 @@ impl Tunnel {
     }
 }
 
+/// A device does not take an address of version 6: most often because it takes none.
+fn not_given(address: &str, error: &io::Error) -> Failure {
+    Failure::refused(format!("cannot give the network device the address {address}: {error}"))
+        .with_hint("IPv6 may be disabled for new devices here: sysctl net.ipv6.conf.default.disable_ipv6; or the address is another device's")
+}
+
 /// Takes packets from the device for as long as there is one.
 fn read(device: &SyncDevice, queue: &Queue, carries_v6: bool) {
     let mut packet = vec![0; PACKET_OCTETS_MAX];
@@ -194,7 +213,9 @@ fn read(device: &SyncDevice, queue: &Queue, carries_v6: bool) {
         match device.recv(&mut packet) {
             Ok(octets) => {
                 let packet = packet.get(..octets).unwrap_or_default();
-                if carries_v6 || !packets::is_v6(packet) {
+                if !packets::is_whole(packet) {
+                    queue.drop_unreadable();
+                } else if carries_v6 || !packets::is_v6(packet) {
                     queue.push(packet);
                 }
             }

@@ -6,6 +6,9 @@ const V4_HEADER: usize = 20;
 /// Octets of an IPv6 header (RFC 8200 3).
 const V6_HEADER: usize = 40;
 
+/// The next header after which IPv6 has hop-by-hop options (RFC 8200 4.3).
+const HOP_BY_HOP: u8 = 0;
+
 /// The packet with which octets begin; `None` where they are no whole packet. Jumbograms (RFC 2675) are none.
 pub fn first(octets: &[u8]) -> Option<&[u8]> {
     let number = |at: usize| {
@@ -14,10 +17,20 @@ pub fn first(octets: &[u8]) -> Option<&[u8]> {
     };
     let length = match octets.first()? >> 4 {
         4 => number(2).filter(|length| *length >= V4_HEADER)?,
-        6 => V6_HEADER + number(4).filter(|length| *length > 0)?,
+        6 => match (number(4)?, *octets.get(6)?) {
+            // RFC 8200 3, RFC 2675 3: options behind a payload of length 0 tell of a longer one; without them there is none, as after 59
+            // (RFC 8200 4.7).
+            (0, HOP_BY_HOP) => return None,
+            (length, _) => V6_HEADER + length,
+        },
         _ => return None,
     };
     octets.get(..length)
+}
+
+/// Whether octets are one packet, which the other end reads as such.
+pub fn is_whole(packet: &[u8]) -> bool {
+    first(packet).is_some_and(|first| first.len() == packet.len())
 }
 
 /// True for a packet of IPv6.
@@ -62,15 +75,23 @@ mod tests {
         packet
     }
 
+    /// A packet with nothing behind its header, as far as the header says.
+    fn before(next_header: u8) -> Vec<u8> {
+        let mut packet = v6(0);
+        packet[6] = next_header;
+        packet
+    }
+
     #[test]
     fn packets_end_where_their_headers_say() {
-        let payload = [v4(20), v6(1), v4(65_535)].concat();
+        let header_alone = before(59);
+        let payload = [v4(20), v6(1), header_alone, v4(65_535)].concat();
         let found: Vec<usize> = of(&payload).map(|it| it.map_or(0, <[u8]>::len)).collect();
-        assert_eq!(found, [20, 41, 65_535]);
+        assert_eq!(found, [20, 41, 40, 65_535]);
         for wrong in [
             vec![0x45],
             v4(19),
-            v6(0),
+            before(HOP_BY_HOP),
             vec![0x50; 40],
             vec![0; 100],
             v4(100)[..99].to_vec(),
@@ -82,6 +103,12 @@ mod tests {
         }
         assert_eq!(of(&[]).count(), 0);
         assert!(is_v6(&v6(1)) && !is_v6(&v4(20)));
+        assert!(is_whole(&v6(1)) && is_whole(&v4(20)));
+        assert!(
+            !is_whole(&before(HOP_BY_HOP))
+                && !is_whole(&[v4(20), v4(20)].concat())
+                && !is_whole(&[])
+        );
     }
 
     proptest! {

@@ -52,6 +52,11 @@ impl Queue {
         self.changed.notify_one();
     }
 
+    /// A packet came that the other end could not tell from the next.
+    pub fn drop_unreadable(&self) {
+        self.state().dropped += 1;
+    }
+
     /// The device gives no more packets.
     pub fn close(&self, why: io::Error) {
         self.state().broken = Some(why);
@@ -87,7 +92,7 @@ impl Queue {
         }
     }
 
-    /// Packets for which there was no room.
+    /// Packets for which there was no room, or that the other end could not read.
     pub fn dropped(&self) -> u64 {
         self.state().dropped
     }

@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,14 +11,16 @@ use dhow_client::{Created, Delivery, Error, Refusal, SendHead, Sender};
 use serde::Serialize;
 use tun_rs::SyncDevice;
 
+use super::absence::{Absence, Seen};
 use super::packets;
 use super::queue::{Batch, Queue};
 use crate::application::{Arrival, Subscription};
 use crate::failure::{Ending, Failure};
 use crate::interrupt::{self, LOOK};
+use crate::notes::Notes;
 use crate::output;
 use crate::quantity;
-use crate::steady_sender::SteadySender;
+use crate::steady_sender::{PATIENCE, SteadySender};
 
 /// Octets of packets that leave in one bundle, at most, but for one that is larger.
 const BUNDLE_OCTETS: usize = 64 << 10;
@@ -31,9 +34,6 @@ const UNANSWERED: usize = 4;
 /// The time for which answers are still waited for after Ctrl-C: shorter than the time after which it ends the command.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Notes about what was dropped, in a run.
-const NOTES: u64 = 20;
-
 /// Counts of packets, octets of them and bundles in both directions, and of what was lost here.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Counts {
@@ -43,7 +43,7 @@ pub struct Counts {
     received_packets: u64,
     received_octets: u64,
     received_bundles: u64,
-    /// Packets for which the queue had no room.
+    /// Packets for which the queue had no room, or that the other end could not read.
     dropped_packets: u64,
     /// Packets in bundles that the node refused.
     refused_packets: u64,
@@ -86,7 +86,23 @@ struct Tally {
     received_bundles: AtomicU64,
     refused_packets: AtomicU64,
     not_taken: AtomicU64,
-    notes: AtomicU64,
+}
+
+/// Why packets or bundles are lost here; those of each cause are told by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
+    /// The node has no room for a bundle.
+    Refused,
+    /// A bundle is not the other end's.
+    Stranger,
+    /// A bundle is too large.
+    TooLarge,
+    /// Octets are no packet.
+    NoPacket,
+    /// The device does not take a packet.
+    Device,
+    /// The node is away.
+    Away,
 }
 
 fn add(count: &AtomicU64, more: u64) {
@@ -105,6 +121,7 @@ pub struct Traffic<'a> {
     /// Octets of a payload that the node takes, at most.
     octets_max: usize,
     tally: Tally,
+    notes: Mutex<Notes<Cause>>,
     /// Whether one direction has ended, and so does the other.
     is_over: AtomicBool,
 }
@@ -124,6 +141,7 @@ impl<'a> Traffic<'a> {
             remote,
             octets_max: most.map_or(BUNDLE_OCTETS, |most| most.min(BUNDLE_OCTETS)),
             tally: Tally::default(),
+            notes: Mutex::default(),
             is_over: AtomicBool::new(false),
         }
     }
@@ -181,11 +199,11 @@ impl<'a> Traffic<'a> {
         };
         while self.goes_on() {
             while let Some((batch, answer)) = sender.poll_answer(&mut write)? {
-                self.answered(&batch, answer);
+                self.answered(&batch, answer)?;
             }
             if sender.unanswered() >= UNANSWERED {
                 if let Some((batch, answer)) = sender.next_answer(LOOK, &mut write)? {
-                    self.answered(&batch, answer);
+                    self.answered(&batch, answer)?;
                 }
                 continue;
             }
@@ -202,13 +220,14 @@ impl<'a> Traffic<'a> {
         let ended = Instant::now();
         while sender.unanswered() > 0 && ended.elapsed() < LAST_ANSWERS {
             if let Some((batch, answer)) = sender.next_answer(LOOK, &mut write)? {
-                self.answered(&batch, answer);
+                self.answered(&batch, answer)?;
             }
         }
         Ok(())
     }
 
-    fn answered(&self, batch: &Batch, answer: Result<Created, Refusal>) {
+    /// The node has answered; a refusal that is none of the moment is one of all packets that come after these.
+    fn answered(&self, batch: &Batch, answer: Result<Created, Refusal>) -> Result<(), Failure> {
         match answer {
             Ok(_) => {
                 add(&self.tally.sent_bundles, 1);
@@ -217,18 +236,37 @@ impl<'a> Traffic<'a> {
             }
             Err(refusal) => {
                 add(&self.tally.refused_packets, batch.packets);
-                self.note(&format!("packets are lost: {refusal}"));
+                if !refusal.is_temporary() {
+                    return Err(
+                        Failure::refused(format!("the node takes no packets: {refusal}"))
+                            .with_hint("the tunnel can begin with options that the node allows"),
+                    );
+                }
+                self.note(Cause::Refused, &format!("packets are lost: {refusal}"));
             }
         }
+        Ok(())
     }
 
     fn receive(&self, mut subscription: Subscription) -> Result<(), Failure> {
+        let mut absence = Absence::default();
         while self.goes_on() {
             if let Arrival::Delivery(receipt) =
                 subscription.poll(LOOK, |delivery| self.take(delivery))?
                 && let Some(receipt) = receipt
             {
                 subscription.confirm(receipt);
+            }
+            match absence.look(Instant::now(), subscription.is_away(), PATIENCE) {
+                Seen::Same => {}
+                Seen::Gone => self.note(Cause::Away, "the node is away: no packets come"),
+                Seen::Back => self.note(Cause::Away, "the node is back: packets come again"),
+                Seen::TooLong => {
+                    let away = quantity::elapsed(PATIENCE);
+                    let what = format!("the node has been away for more than {away}");
+                    return Err(Failure::refused(what)
+                        .with_hint("once it runs, the same command makes the tunnel again"));
+                }
             }
         }
         Ok(())
@@ -239,11 +277,17 @@ impl<'a> Traffic<'a> {
         let receipt = delivery.receipt();
         let (id, octets) = (&delivery.head().id, delivery.head().payload_octets);
         if id.source != *self.remote {
-            self.lose(&format!("bundle {id} is not of {}", self.remote));
+            self.lose(
+                Cause::Stranger,
+                &format!("bundle {id} is not of {}", self.remote),
+            );
             return Some(receipt);
         }
         if octets > TAKEN_OCTETS {
-            self.lose(&format!("bundle {id} is too large for packets"));
+            self.lose(
+                Cause::TooLarge,
+                &format!("bundle {id} is too large for packets"),
+            );
             return Some(receipt);
         }
         let id = id.to_string();
@@ -255,7 +299,10 @@ impl<'a> Traffic<'a> {
         add(&self.tally.received_bundles, 1);
         for packet in packets::of(&payload) {
             let Ok(packet) = packet else {
-                self.lose(&format!("bundle {id} has something that is no IP packet"));
+                self.lose(
+                    Cause::NoPacket,
+                    &format!("bundle {id} has something that is no IP packet"),
+                );
                 break;
             };
             match self.device.send(packet) {
@@ -263,20 +310,24 @@ impl<'a> Traffic<'a> {
                     add(&self.tally.received_packets, 1);
                     add(&self.tally.received_octets, length(packet));
                 }
-                Err(error) => self.lose(&format!("the device takes no packet: {error}")),
+                Err(error) => self.lose(
+                    Cause::Device,
+                    &format!("the device takes no packet: {error}"),
+                ),
             }
         }
         Some(receipt)
     }
 
-    fn lose(&self, why: &str) {
+    fn lose(&self, cause: Cause, why: &str) {
         add(&self.tally.not_taken, 1);
-        self.note(why);
+        self.note(cause, why);
     }
 
-    fn note(&self, text: &str) {
-        if self.tally.notes.fetch_add(1, Ordering::Relaxed) < NOTES {
-            output::note(text);
+    fn note(&self, cause: Cause, text: &str) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = notes.note(Instant::now(), cause, text) {
+            output::note(&text);
         }
     }
 }
