@@ -1,9 +1,12 @@
 """Ordered octets from stdin to stdout over two nodes, with a link that is cut and nodes that are killed."""
 
+import array
 import contextlib
+import fcntl
 import json
 import random
 import subprocess
+import termios
 import threading
 import time
 
@@ -14,13 +17,21 @@ ENDPOINT = "ipn:2.61"
 # A step takes no longer than this, seconds; a machine that is busy with something else included.
 PATIENCE_S = 60.0
 
+# The identity of a stream whose chunks are written here.
+STREAM = bytes(range(16))
 
-class Stream(Workplace):
+
+def chunk(number: int, octets: bytes | None) -> bytes:
+    """The payload of a chunk, below number 24 (docs/stream.md); without octets it is the end."""
+    head = b"\x85\x6bdhow-stream\x01\x50" + STREAM + bytes([number])
+    return head + (b"\xf5" if octets is None else b"\xf4" + octets)
+
+
+class Commands(Workplace):
     """A sender and a receiver of one stream."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.start()
         self.log = self.directory / "stream.log"
 
     def begin(self, command: list[str]) -> subprocess.Popen[bytes]:
@@ -52,6 +63,33 @@ class Stream(Workplace):
         return subprocess.run(
             self.receiver.command("stream", "receive", ENDPOINT, *words), capture_output=True, timeout=PATIENCE_S,
             check=False)
+
+    def give(self, number: int, octets: bytes | None, source: str = "ipn:2.90") -> None:
+        """Sends one chunk, from an endpoint of the receiver's node."""
+        path = self.directory / "chunk"
+        path.write_bytes(chunk(number, octets))
+        given = self.receiver.run("send", ENDPOINT, str(path), "--from", source)
+        self.assertEqual(given.returncode, 0, given.stderr)
+
+    def again(self) -> list[str]:
+        """The options with which the stream goes on, as the receiver said."""
+        words = next(line for line in reversed(self.log.read_text().splitlines()) if "--next" in line)
+        return words[words.index("--stream"):].split()
+
+    def until(self, is_so, what: str) -> None:
+        """Waits until something is so."""
+        end = time.monotonic() + PATIENCE_S
+        while not is_so():
+            self.assertLess(time.monotonic(), end, what)
+            time.sleep(0.02)
+
+
+class Stream(Commands):
+    """Nodes with room for all."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start()
 
     def test_octets_come_in_order_across_cuts_and_kills(self) -> None:
         dice = random.Random(7)
@@ -132,3 +170,105 @@ class Stream(Workplace):
         while self.receiver.show("status")["store"]["bundles"]:
             self.assertLess(time.monotonic(), end, "bundles that are not confirmed")
             time.sleep(0.05)
+
+    def test_a_stream_goes_on_at_the_chunk_that_was_late(self) -> None:
+        receiving = self.begin(self.receiver.command("stream", "receive", ENDPOINT))
+        for number in (0, 3, 1):
+            self.give(number, b"%d\n" % number)
+        self.assertEqual((receiving.stdout.readline(), receiving.stdout.readline()), (b"0\n", b"1\n"))
+        receiving.terminate()
+        self.assertEqual(receiving.wait(PATIENCE_S), 130)
+        self.assertEqual(self.again(), ["--stream", STREAM.hex(), "--next", "2"])
+        for number, octets in ((2, b"2\n"), (4, None)):
+            self.give(number, octets)
+        came = self.receive(*self.again(), "--timeout", "20s")
+        self.assertEqual((came.returncode, came.stdout), (0, b"2\n3\n"), came.stderr)
+
+    def test_a_receiver_whose_reader_stands_still_says_how_much_of_a_chunk_is_written(self) -> None:
+        octets = random.Random(3).randbytes(150_000)
+        self.send(octets, "--chunk", "40kB")
+        came, words = b"", []
+        for _ in range(3):
+            receiving = self.begin(self.receiver.command("stream", "receive", ENDPOINT, *words))
+            # The pipe is full once nothing has come into it for a while; 64 KiB fit.
+            self.until(lambda pipe=receiving.stdout: waiting(pipe) >= 40_000 or receiving.poll() is not None, "no octets")
+            time.sleep(0.05)
+            receiving.terminate()
+            self.assertIn(receiving.wait(PATIENCE_S), (0, 130))
+            came += receiving.stdout.read()
+            if receiving.returncode == 0:
+                break
+            words = self.again()
+        self.assertEqual(receiving.returncode, 0, self.log.read_text())
+        self.assertEqual(came, octets)
+        self.assertEqual(self.receiver.show("status")["store"]["bundles"], 0)
+
+    def test_a_receiver_that_cannot_write_says_how_the_stream_goes_on(self) -> None:
+        sent = self.send(b"octets")
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                self.receiver.command("stream", "receive", ENDPOINT), stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE_S,
+                check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"--stream {sent['stream']} --next 0".encode(), done.stderr)
+        self.assertEqual(self.receive("--timeout", "20s").stdout, b"octets")
+
+    def test_one_receives_at_an_endpoint(self) -> None:
+        receiving = self.begin(self.receiver.command("stream", "receive", ENDPOINT))
+        self.until(lambda: self.receiver.show("registrations"), "nobody receives")
+        second = self.receive("--timeout", "5s")
+        self.assertEqual(second.returncode, 1)
+        self.assertIn(b"one command receives streams at an endpoint", second.stderr)
+        # An end without a word lets the endpoint go, too.
+        receiving.kill()
+        self.send(b"octets")
+        self.assertEqual(self.receive("--timeout", "20s").stdout, b"octets")
+
+    def test_chunks_of_another_source_are_another_streams(self) -> None:
+        self.give(0, b"0\n")
+        receiving = self.begin(self.receiver.command("stream", "receive", ENDPOINT, "--timeout", "20s"))
+        self.assertEqual(receiving.stdout.readline(), b"0\n")
+        for number, octets in ((1, b"another source\n"), (2, None)):
+            self.give(number, octets, "ipn:2.91")
+        for number, octets in ((1, b"1\n"), (2, None)):
+            self.give(number, octets)
+        self.assertEqual((receiving.stdout.read(), receiving.wait(PATIENCE_S)), (b"1\n", 0))
+        self.assertEqual(self.receiver.show("status")["store"]["bundles"], 2)
+
+    def test_an_interrupted_sender_says_how_much_the_node_has(self) -> None:
+        sending = self.begin(self.sender.command("stream", "send", ENDPOINT))
+        sending.stdin.write(b"x" * 2_000)
+        sending.stdin.flush()
+        self.until(lambda: self.receiver.show("status")["store"]["bundles"] == 1, "no chunk came")
+        begun = time.monotonic()
+        sending.terminate()
+        self.assertEqual(sending.wait(PATIENCE_S), 130)
+        self.assertLess(time.monotonic() - begun, 1.5, "it is asked while stdin gives nothing")
+        self.assertIn("the node has 2.0 kB in 1 chunk of stream ", self.log.read_text())
+
+
+class FullStore(Commands):
+    """A sender's node whose store is soon full."""
+
+    def test_a_sender_waits_for_room(self) -> None:
+        self.sender.settings.quota, self.sender.settings.store_policy = "2MB", 'segment = "256KiB"'
+        self.start()
+        self.sender.link_down("receiver")
+        octets = random.Random(5).randbytes(4_000_000)
+        sending = self.begin(self.sender.command("stream", "send", ENDPOINT, "--chunk", "100kB"))
+        feeder = threading.Thread(target=lambda: (sending.stdin.write(octets), sending.stdin.close()))
+        feeder.start()
+        self.until(lambda: "waiting for room" in self.log.read_text() or sending.poll() is not None, "nothing was said")
+        self.assertIsNone(sending.poll(), self.log.read_text())
+        self.sender.link_up("receiver")
+        came = self.receive("--timeout", "20s")
+        feeder.join(PATIENCE_S)
+        self.assertEqual((came.returncode, sending.wait(PATIENCE_S)), (0, 0), came.stderr + self.log.read_bytes())
+        self.assertEqual(came.stdout, octets)
+
+
+def waiting(pipe) -> int:
+    """Octets in a pipe that nobody has read."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe.fileno(), termios.FIONREAD, count)
+    return count[0]

@@ -3,7 +3,7 @@
 
 use std::io::Read as _;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use dhow_bundle::gateway::record_to_v7;
@@ -12,6 +12,7 @@ use dhow_bundle::{BundleFlags, EndpointId, NodeId, Reading, Version, v6};
 use dhow_client::{Address, Client, Delivery, Error, Receipt, Receiver, Registration};
 
 use crate::address::hint_of;
+use crate::digest::hexadecimal;
 use crate::failure::Failure;
 
 /// Told with every failure of a node to answer.
@@ -69,6 +70,9 @@ pub fn random<const N: usize>() -> Result<[u8; N], Failure> {
 /// First and largest delay before connecting again.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
+/// A node sees within this time that an application has ended.
+const JUST_ENDED: Duration = Duration::from_millis(500);
+
 /// Deliveries at an endpoint, also after the node has been away.
 #[derive(Debug)]
 pub struct Subscription {
@@ -101,14 +105,52 @@ impl Subscription {
         let receiver = connect(address, timeout)?
             .receiver(&registration)
             .map_err(|error| failure("receive at the endpoint", &error))?;
+        Ok(Self::with(address, registration, timeout, receiver))
+    }
+
+    /// As [`begin`](Self::begin), as the only application at the endpoint: there is no other receiver while this subscription lasts. One
+    /// that has just ended, and whose end the node has not seen, is waited for. `hint` is told where there is another.
+    pub fn begin_alone(
+        address: &Address,
+        registration: Registration,
+        timeout: Option<Duration>,
+        hint: &str,
+    ) -> Result<Self, Failure> {
+        let registration = registration.with_secret(hexadecimal(&random::<16>()?));
+        let begun = Instant::now();
+        loop {
+            match connect(address, timeout)?.receiver(&registration) {
+                Ok(receiver) => return Ok(Self::with(address, registration, timeout, receiver)),
+                Err(Error::Refused(refusal))
+                    if refusal.is_unauthorized() && begun.elapsed() < JUST_ENDED => {}
+                Err(error) => {
+                    let is_held = matches!(&error, Error::Refused(it) if it.is_unauthorized());
+                    let failure = failure("receive at the endpoint", &error);
+                    return Err(match is_held {
+                        true => failure.with_hint(hint),
+                        false => failure,
+                    });
+                }
+            }
+            let [pause, _] = BACKOFF;
+            thread::sleep(pause);
+        }
+    }
+
+    fn with(
+        address: &Address,
+        registration: Registration,
+        timeout: Option<Duration>,
+        receiver: Receiver,
+    ) -> Self {
         let [backoff, _] = BACKOFF;
-        Ok(Self {
+        Self {
             address: address.clone(),
             registration,
             timeout,
             receiver: Some(receiver),
             backoff,
-        })
+        }
     }
 
     /// Waits for a delivery, or for the node to be there again, for at most about `wait`. `take` must

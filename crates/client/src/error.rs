@@ -85,6 +85,12 @@ impl Refusal {
         self.status == STATUS_ERROR
     }
 
+    /// True when the node does not allow it: another application holds the endpoint, say.
+    #[must_use]
+    pub const fn is_unauthorized(&self) -> bool {
+        self.status == STATUS_UNAUTHORIZED
+    }
+
     pub(crate) fn of(response: AapResponse) -> Self {
         Self {
             status: response.response_status,

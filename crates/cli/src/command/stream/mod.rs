@@ -1,15 +1,23 @@
 //! `dhow stream`: stdin of one command is stdout of another, over bundles (docs/stream.md).
 
 mod order;
+mod outlet;
 mod receive;
 mod send;
+mod unsent;
+
+use std::io;
+use std::os::fd::AsFd;
 
 use clap::Subcommand;
 use dhow_client::chunk::StreamId;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::arguments::Common;
 use crate::digest::hexadecimal;
 use crate::failure::{Ending, Failure};
+use crate::interrupt::LOOK;
 
 /// The commands for streams.
 #[derive(Debug, Subcommand)]
@@ -42,6 +50,18 @@ fn parse_stream(text: &str) -> Result<StreamId, String> {
     match u128::from_str_radix(text, 16) {
         Ok(number) if is_id => Ok(StreamId(number.to_be_bytes())),
         _ => Err("the identity of a stream has 32 hexadecimal digits".to_owned()),
+    }
+}
+
+/// Waits for a [`LOOK`] at most until reading or writing would not block; whether it would not. A file at its end, or a broken
+/// one, is ready, too.
+fn ready(file: &impl AsFd, for_what: PollFlags) -> io::Result<bool> {
+    let look = Timespec::try_from(LOOK).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(file, for_what)], Some(&look)) {
+        Ok(ready) => Ok(ready > 0),
+        // A signal came: the caller looks at what it says.
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -8,10 +8,19 @@ const HELD: usize = 512;
 /// Octets held, at most.
 const HELD_OCTETS: usize = 64 << 20;
 
+/// The place at which a stream goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The number of the next chunk: the one after the last that was written whole.
+    pub next: u64,
+    /// Octets of the next chunk that are written already.
+    pub skip: u64,
+}
+
 /// Chunks of one stream, each with a token of the caller's.
 #[derive(Debug)]
 pub struct Order<T> {
-    next: u64,
+    position: Position,
     held: BTreeMap<u64, (Vec<u8>, T)>,
     octets: usize,
 }
@@ -27,29 +36,36 @@ pub enum Placed<T> {
     Declined(T),
 }
 
+/// The next chunk has fewer octets than were written of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooShort {
+    /// Octets of the chunk.
+    pub octets: usize,
+}
+
 impl<T> Order<T> {
-    /// The chunk of this number is the next.
-    pub const fn from(next: u64) -> Self {
+    /// The stream goes on here.
+    pub const fn from(position: Position) -> Self {
         Self {
-            next,
+            position,
             held: BTreeMap::new(),
             octets: 0,
         }
     }
 
-    /// The number of the next chunk.
-    pub const fn next(&self) -> u64 {
-        self.next
+    /// The place at which the stream goes on.
+    pub const fn position(&self) -> Position {
+        self.position
     }
 
     /// Puts a chunk where it belongs.
     pub fn place(&mut self, number: u64, chunk: Vec<u8>, token: T) -> Placed<T> {
-        if number < self.next || self.held.contains_key(&number) {
+        if number < self.position.next || self.held.contains_key(&number) {
             return Placed::Repeat(token);
         }
         let mut declined = Vec::new();
         // The next one is given out at once.
-        while number != self.next
+        while number != self.position.next
             && (self.held.len() >= HELD || self.octets.saturating_add(chunk.len()) > HELD_OCTETS)
         {
             match self.held.last_key_value() {
@@ -68,17 +84,32 @@ impl<T> Order<T> {
         Placed::Held(declined)
     }
 
-    /// The next chunk, if it is there.
-    pub fn poll(&mut self) -> Option<(Vec<u8>, T)> {
-        let (chunk, token) = self.held.remove(&self.next)?;
-        self.octets = self.octets.saturating_sub(chunk.len());
-        self.next = self.next.saturating_add(1);
-        Some((chunk, token))
+    /// The octets of the next chunk that are to be written, if it is there.
+    pub fn unwritten(&self) -> Option<Result<&[u8], TooShort>> {
+        let (chunk, _) = self.held.get(&self.position.next)?;
+        let rest = (usize::try_from(self.position.skip).ok()).and_then(|skip| chunk.get(skip..));
+        let octets = chunk.len();
+        Some(rest.ok_or(TooShort { octets }))
     }
 
-    /// The number of the first chunk that is held.
-    pub fn first_held(&self) -> Option<u64> {
-        self.held.first_key_value().map(|(number, _)| *number)
+    /// So many octets more of the next chunk are written.
+    pub fn wrote(&mut self, octets: usize) {
+        let octets = u64::try_from(octets).unwrap_or(u64::MAX);
+        self.position.skip = self.position.skip.saturating_add(octets);
+    }
+
+    /// The token of the next chunk, where all of it is written: the one after it is next.
+    pub fn complete(&mut self) -> Option<T> {
+        if !matches!(self.unwritten(), Some(Ok([]))) {
+            return None;
+        }
+        let (chunk, token) = self.held.remove(&self.position.next)?;
+        self.octets = self.octets.saturating_sub(chunk.len());
+        self.position = Position {
+            next: self.position.next.saturating_add(1),
+            skip: 0,
+        };
+        Some(token)
     }
 
     /// Forgets all chunks that are held: they come again.
@@ -92,14 +123,22 @@ impl<T> Order<T> {
 mod tests {
     use super::*;
 
-    /// The tokens of all chunks that are given out.
+    const BEGINNING: Position = Position { next: 0, skip: 0 };
+
+    /// The tokens of all chunks that are written.
     fn drain(order: &mut Order<u64>) -> Vec<u64> {
-        std::iter::from_fn(|| order.poll().map(|(_, token)| token)).collect()
+        let mut tokens = Vec::new();
+        while let Some(Ok(rest)) = order.unwritten() {
+            let octets = rest.len();
+            order.wrote(octets);
+            tokens.extend(order.complete());
+        }
+        tokens
     }
 
     #[test]
     fn chunks_are_given_out_in_order_and_once() {
-        let mut order = Order::from(0);
+        let mut order = Order::from(BEGINNING);
         let mut out = Vec::new();
         for number in [2, 0, 2, 1, 1, 0, 4, 5, 3, 4] {
             let is_repeat = out.contains(&number) || order.held.contains_key(&number);
@@ -108,17 +147,18 @@ mod tests {
             out.extend(drain(&mut order));
         }
         assert_eq!(out, [0, 1, 2, 3, 4, 5]);
-        assert_eq!((order.octets, order.next()), (0, 6));
+        let position = Position { next: 6, skip: 0 };
+        assert_eq!((order.octets, order.position()), (0, position));
     }
 
     #[test]
     fn of_more_than_can_be_held_the_latest_are_declined() {
-        let mut order = Order::from(0);
+        let mut order = Order::from(BEGINNING);
         let bound = u64::try_from(HELD).unwrap();
         for number in 1..=bound {
             assert_eq!(order.place(number, vec![], number), Placed::Held(vec![]));
         }
-        assert_eq!(order.first_held(), Some(1));
+        assert_eq!(order.position(), BEGINNING);
         let late = order.place(bound + 1, vec![], 99_999);
         assert_eq!(late, Placed::Declined(99_999));
         order.held.remove(&5);
@@ -131,7 +171,7 @@ mod tests {
 
     #[test]
     fn of_more_octets_than_can_be_held_the_latest_are_declined() {
-        let mut order = Order::from(0);
+        let mut order = Order::from(BEGINNING);
         let quarter = || vec![0; HELD_OCTETS / 4];
         for number in 2..=5 {
             assert_eq!(order.place(number, quarter(), number), Placed::Held(vec![]));
@@ -140,7 +180,44 @@ mod tests {
         assert_eq!(order.place(1, vec![0], 1), Placed::Held(vec![5]));
         assert_eq!(order.octets, HELD_OCTETS / 4 * 3 + 1);
         order.forget();
-        assert_eq!((order.octets, order.poll()), (0, None));
+        assert_eq!((order.octets, order.unwritten()), (0, None));
         assert_eq!(order.place(1, vec![0], 1), Placed::Held(vec![]));
+    }
+
+    #[test]
+    fn the_position_is_behind_what_is_written_however_much_is_held() {
+        let mut order = Order::from(BEGINNING);
+        for number in [0, 1, 3] {
+            order.place(number, vec![7; 9], number);
+        }
+        assert_eq!(drain(&mut order), [0, 1]);
+        assert_eq!(order.position(), Position { next: 2, skip: 0 });
+        order.place(2, vec![1, 2, 3], 2);
+        order.wrote(2);
+        assert_eq!(order.complete(), None);
+        assert_eq!(order.unwritten(), Some(Ok(&[3][..])));
+        // The connection is lost, and the chunks come again; or another run goes on.
+        order.forget();
+        let position = order.position();
+        assert_eq!(position, Position { next: 2, skip: 2 });
+        for mut order in [order, Order::from(position)] {
+            assert_eq!(order.place(1, vec![7; 9], 1), Placed::Repeat(1));
+            order.place(2, vec![1, 2, 3], 2);
+            assert_eq!(order.unwritten(), Some(Ok(&[3][..])));
+            assert_eq!(drain(&mut order), [2]);
+            assert_eq!(order.position(), Position { next: 3, skip: 0 });
+        }
+    }
+
+    #[test]
+    fn a_chunk_shorter_than_what_is_written_of_it_is_another_one() {
+        let mut order = Order::from(Position { next: 4, skip: 3 });
+        order.place(4, vec![1, 2], 4);
+        assert_eq!(order.unwritten(), Some(Err(TooShort { octets: 2 })));
+        assert_eq!(order.complete(), None);
+        // All octets may be written, and the chunk not confirmed.
+        let mut order = Order::from(Position { next: 4, skip: 2 });
+        order.place(4, vec![1, 2], 4);
+        assert_eq!(order.complete(), Some(4));
     }
 }
