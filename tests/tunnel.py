@@ -178,6 +178,14 @@ class Tunnels(Workplace):
         self.assertIn("disable_ipv6", done.stderr)
         self.assertNotIn("dhow0", self.within(0, "ip", "-br", "link").stdout)
 
+    def test_a_persistent_device_is_taken_again_and_stays(self) -> None:
+        self.within(0, "ip", "tuntap", "add", "kept", "mode", "tun")
+        for _ in range(2):
+            self.end(self.tunnel(0, "--device", "kept", "--address", "fd80::1/64"))
+            shown = self.within(0, "ip", "-br", "address", "show", "kept").stdout
+            self.assertIn(f"{HERE}/24", shown)
+            self.assertIn("fd80::1/64", shown)
+
     def test_packets_that_are_a_header_alone_pass_among_others(self) -> None:
         self.tunnel(0, "--address", "fd80::1/64"), self.tunnel(1, "--address", "fd80::2/64")
         count = self.crew.start(["python3", "-c", COUNT], log=self.directory / "count.log", namespace=self.spaces[1])

@@ -148,8 +148,13 @@ impl Tunnel {
             .map_err(|error| self.unopened(&error))?;
         for (address, prefix) in &self.addresses {
             if let IpAddr::V6(address) = address {
-                let given = device.add_address_v6(*address, *prefix);
-                given.map_err(|error| not_given(&format!("{address}/{prefix}"), &error))?;
+                match device.add_address_v6(*address, *prefix) {
+                    // A persistent device has it from the time before.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    given => {
+                        given.map_err(|error| not_given(&format!("{address}/{prefix}"), &error))?
+                    }
+                }
             }
         }
         Ok(device)
@@ -202,8 +207,12 @@ impl Tunnel {
 
 /// A device does not take an address of version 6: most often because it takes none.
 fn not_given(address: &str, error: &io::Error) -> Failure {
-    Failure::refused(format!("cannot give the network device the address {address}: {error}"))
-        .with_hint("IPv6 may be disabled for new devices here: sysctl net.ipv6.conf.default.disable_ipv6; or the address is another device's")
+    Failure::refused(format!(
+        "cannot give the network device the address {address}: {error}"
+    ))
+    .with_hint(
+        "IPv6 may be disabled for new devices here: sysctl net.ipv6.conf.default.disable_ipv6",
+    )
 }
 
 /// Takes packets from the device for as long as there is one.
