@@ -1,5 +1,6 @@
 //! A database of one command, in a file that it has for itself.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,19 +15,31 @@ const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 ///
 /// A commit is durable when it returns; what a kill interrupts is not in the file.
 pub fn open(path: &Path, layout: &str) -> Result<Connection, Failure> {
-    opened(path, layout).map_err(|error| match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Failure::refused(format!(
-            "cannot open {}: another process has it",
-            path.display()
-        ))
-        .with_hint("one command at a time keeps a folder in step with an endpoint"),
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            Failure::refused(format!("cannot open {}: {error}", path.display())).with_hint(
-                "move the file away to begin anew: an outbox then sends all files once more",
-            )
+    opened(path, layout).map_err(|error| failure("open", path, &error))
+}
+
+/// The failure of a command whose database cannot be opened, read or written, as "cannot {what} …".
+pub fn failure(what: &str, path: &Path, error: &Error) -> Failure {
+    let refused =
+        |why: &dyn Display| Failure::refused(format!("cannot {what} {}: {why}", path.display()));
+    match (error, error.sqlite_error_code()) {
+        (_, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) => {
+            refused(&"another process has it")
+                .with_hint("one command at a time keeps a folder in step with an endpoint")
         }
-        _ => Failure::refused(format!("cannot open {}: {error}", path.display())),
-    })
+        (_, Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
+        // A table or a column that is damaged in a way that SQLite does not see.
+        | (
+            Error::QueryReturnedNoRows
+            | Error::InvalidColumnType(..)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::FromSqlConversionFailure(..),
+            _,
+        ) => refused(error).with_hint(
+            "move the file away to begin anew: an outbox then sends all files once more",
+        ),
+        _ => refused(error),
+    }
 }
 
 fn opened(path: &Path, layout: &str) -> Result<Connection, Error> {

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use dhow_client::folder::{FileTime, MODE_BITS, RelativePath};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 /// Flags of every file that is opened.
@@ -19,6 +19,16 @@ const SAFE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
 #[derive(Debug)]
 pub struct Tree {
     root: OwnedFd,
+    naming: Naming,
+}
+
+/// The entries that names lead to. File systems that do not tell upper from lower case lead from one name to the file of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Naming {
+    /// Names lead where the file system leads them: they are those of a listing.
+    Listed,
+    /// A name leads to an entry of exactly this name, or into an obstacle.
+    Exact,
 }
 
 /// The thing that a path leads to.
@@ -63,6 +73,8 @@ pub enum Missing {
 pub enum Obstacle {
     /// The path leads through something that is no directory.
     At(RelativePath, Entry),
+    /// The file system takes the last name of the path for another one, which is given where it is known.
+    Named(RelativePath, Option<String>),
     /// The system refuses.
     System(io::Error),
 }
@@ -84,14 +96,34 @@ impl Tree {
     pub fn open(root: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty())?;
-        Ok(Self { root })
+        Ok(Self {
+            root,
+            naming: Naming::Listed,
+        })
+    }
+
+    /// The same, in which paths lead to entries of exactly their names.
+    pub fn exact(self) -> Self {
+        Self {
+            naming: Naming::Exact,
+            ..self
+        }
+    }
+
+    /// True when a path of the system leads to the directory at the root: neither was moved, nor another file system mounted there, since it was opened.
+    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let [own, there] = [rustix::fs::fstat(&self.root)?, rustix::fs::stat(path)?];
+        Ok((own.st_dev, own.st_ino) == (there.st_dev, there.st_ino))
     }
 
     /// A tree whose root is a directory of this one's root, made where it is missing.
     pub fn within(&self, name: &str) -> Result<Self, Obstacle> {
         make_directory(self.root.as_fd(), name)?;
         let root = open_directory(self.root.as_fd(), name)?;
-        Ok(Self { root })
+        Ok(Self {
+            root,
+            naming: Naming::Listed,
+        })
     }
 
     /// The directory at the root.
@@ -131,7 +163,10 @@ impl Tree {
                 next = open_directory(directory.as_fd(), name);
             }
             directory = match next {
-                Ok(next) => next,
+                Ok(next) => {
+                    self.check_name(directory.as_fd(), &path)?;
+                    next
+                }
                 Err(Errno::NOENT) if missing == Missing::Leave => return Ok(None),
                 // Systems differ in which of the two a symbolic link gives.
                 Err(error @ (Errno::NOTDIR | Errno::LOOP)) => {
@@ -149,9 +184,43 @@ impl Tree {
     /// The entry that a path leads to; `None` where nothing is.
     pub fn entry(&self, path: &RelativePath) -> Result<Option<Entry>, Obstacle> {
         match self.parent(path, Missing::Leave)? {
-            Some(parent) => Ok(entry(parent.as_fd(), path.last())?),
+            Some(parent) => self.entry_in(parent.as_fd(), path),
             None => Ok(None),
         }
+    }
+
+    /// The entry that the last name of a path leads to in its directory.
+    pub fn entry_in(
+        &self,
+        directory: BorrowedFd<'_>,
+        path: &RelativePath,
+    ) -> Result<Option<Entry>, Obstacle> {
+        let entry = entry(directory, path.last())?;
+        if entry.is_some() {
+            self.check_name(directory, path)?;
+        }
+        Ok(entry)
+    }
+
+    /// Checks that the last name of a path, which leads somewhere in its directory, leads to an entry of this name.
+    fn check_name(&self, directory: BorrowedFd<'_>, path: &RelativePath) -> Result<(), Obstacle> {
+        if self.naming == Naming::Listed || !may_be_another(directory, path.last())? {
+            return Ok(());
+        }
+        let mut alike = None;
+        for name in Dir::read_from(directory)? {
+            let name = name?;
+            let Ok(name) = name.file_name().to_str() else {
+                continue;
+            };
+            if name == path.last() {
+                return Ok(());
+            }
+            if name.to_lowercase() == path.last().to_lowercase() {
+                alike = Some(name.to_owned());
+            }
+        }
+        Err(Obstacle::Named(path.clone(), alike))
     }
 
     /// Opens a regular file for reading; `None` where there is none.
@@ -177,6 +246,54 @@ pub fn entry(directory: BorrowedFd<'_>, name: &str) -> Result<Option<Entry>, Err
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether a name that leads somewhere in a directory may lead to an entry of another name: the file system takes upper for lower case there,
+/// or may leave out the end of the name.
+///
+/// One look for the name in the other case tells that nearly always, so that the names of a directory need not be read for each file in it.
+fn may_be_another(directory: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
+    if is_cut_by_some(name) {
+        return Ok(true);
+    }
+    let Some(other) = in_other_case(name) else {
+        return Ok(false);
+    };
+    match entry(directory, &other) {
+        Ok(entry) => Ok(entry.is_some()),
+        // It is longer in the other case.
+        Err(Errno::NAMETOOLONG) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// True when some file systems leave out the end of a name.
+pub fn is_cut_by_some(name: &str) -> bool {
+    name.ends_with(['.', ' '])
+}
+
+/// A name with letters of the other case; `None` where it has no letters that have one.
+fn in_other_case(name: &str) -> Option<String> {
+    let is_ascii = name.contains(|it: char| it.is_ascii_alphabetic());
+    let swapped = |it: char| {
+        if is_ascii {
+            return match it.is_ascii_lowercase() {
+                true => it.to_ascii_uppercase(),
+                false => it.to_ascii_lowercase(),
+            };
+        }
+        // A letter that becomes several is left, as file systems do.
+        let single = |mut letters: Box<dyn Iterator<Item = char>>| {
+            let first = letters.next().filter(|letter| *letter != it);
+            first.filter(|_| letters.next().is_none())
+        };
+        let upper = single(Box::new(it.to_uppercase()));
+        upper
+            .or_else(|| single(Box::new(it.to_lowercase())))
+            .unwrap_or(it)
+    };
+    let other: String = name.chars().map(swapped).collect();
+    (other != name).then_some(other)
 }
 
 /// The stamp of an open file; `None` if it is not a regular one.
@@ -234,7 +351,16 @@ fn make_directory(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     match rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(0o777)) {
         Ok(()) => rustix::fs::fsync(directory),
         Err(Errno::EXIST) => Ok(()),
-        Err(error) => Err(error),
+        Err(error) => Err(of_name(error, directory)),
+    }
+}
+
+/// What an error says of a name that was to be new in a directory: some file systems cannot find names that they do not take.
+pub fn of_name(error: Errno, directory: BorrowedFd<'_>) -> Errno {
+    let is_removed = || rustix::fs::fstat(directory).is_ok_and(|it| it.st_nlink == 0);
+    match error {
+        Errno::NOENT if !is_removed() => Errno::INVAL,
+        error => error,
     }
 }
 
@@ -289,6 +415,63 @@ mod tests {
         assert_eq!(tree.entry(&path("other")).unwrap(), Some(Entry::Link));
         assert!(matches!(tree.within("link"), Err(Obstacle::System(_))));
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_name_leads_to_the_entry_of_this_name_or_nowhere() {
+        let (directory, tree) = tree();
+        let tree = tree.exact();
+        for name in ["README", "readme", "1", "end.", "\u{e9}"] {
+            fs::write(directory.path().join(name), "x").unwrap();
+            assert!(tree.entry(&path(name)).unwrap().is_some(), "{name}");
+        }
+        fs::create_dir(directory.path().join("Dir ")).unwrap();
+        assert!(tree.directory(&path("Dir "), Missing::Leave).is_ok());
+        fs::remove_file(directory.path().join("README")).unwrap();
+        // On a file system that does not tell upper from lower case both names would lead to it.
+        let root = tree.root();
+        let alike = tree.check_name(root, &path("README"));
+        assert!(matches!(alike, Err(Obstacle::Named(_, Some(name))) if name == "readme"));
+        let cut = tree.check_name(root, &path("end.."));
+        assert!(matches!(cut, Err(Obstacle::Named(_, None))));
+        assert!(tree.check_name(root, &path("readme")).is_ok());
+    }
+
+    #[test]
+    fn the_other_case_of_a_name_is_another_name() {
+        for (name, other) in [
+            ("readme", Some("README")),
+            ("Report.txt", Some("rEPORT.TXT")),
+            ("a\u{e9}", Some("A\u{e9}")),
+            ("\u{e9}1", Some("\u{c9}1")),
+            ("\u{df}", None),
+            ("12-3", None),
+            ("\u{6f22}", None),
+        ] {
+            assert_eq!(in_other_case(name).as_deref(), other);
+        }
+    }
+
+    #[test]
+    fn a_tree_knows_whether_it_is_where_it_was() {
+        let (directory, _) = tree();
+        let at = directory.path().join("at");
+        fs::create_dir(&at).unwrap();
+        let tree = Tree::open(&at).unwrap();
+        assert!(tree.is_at(&at).unwrap());
+        fs::rename(&at, directory.path().join("moved")).unwrap();
+        assert!(tree.is_at(&at).is_err());
+        fs::create_dir(&at).unwrap();
+        assert!(!tree.is_at(&at).unwrap());
+    }
+
+    #[test]
+    fn a_name_that_is_not_found_where_it_was_to_be_new_is_not_taken() {
+        let (directory, tree) = tree();
+        assert_eq!(of_name(Errno::NOENT, tree.root()), Errno::INVAL);
+        assert_eq!(of_name(Errno::NOSPC, tree.root()), Errno::NOSPC);
+        fs::remove_dir(directory.path()).unwrap();
+        assert_eq!(of_name(Errno::NOENT, tree.root()), Errno::NOENT);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use dhow_client::folder::{
 use dhow_client::{Delivery, Receipt};
 
 use super::folder::Folder;
+use super::folder::waiting::Waiter;
 use super::incoming::{Arrived, CopyError, Incoming};
 use super::refused::{KEPT_OCTETS, Reason};
 use crate::calendar;
@@ -19,8 +20,8 @@ use crate::calendar;
 pub struct Arrival {
     /// Its identity.
     pub id: BundleId,
-    /// The receipt by which the delivery is confirmed.
-    pub receipt: Receipt,
+    /// The receipt by which the delivery is confirmed; `None` of a change that has waited, which was confirmed before.
+    pub receipt: Option<Receipt>,
     /// The time that it took, where its creation time is known.
     pub delay_ms: Option<u64>,
     /// Octets of the file in it.
@@ -40,6 +41,8 @@ pub enum Fate {
     Make(Box<Header>),
     /// The change was made before, or a newer one was.
     Stale,
+    /// The change cannot be made now: it waits in the folder, and is made later.
+    Wait,
     /// The bundle is refused, with words about it and the path where it has one.
     Refuse(Reason, String, Option<RelativePath>),
 }
@@ -51,6 +54,32 @@ pub enum Taken {
     Repeat(Receipt),
     /// The bundle waits to be made durable.
     New(Box<Arrival>),
+    /// A file could not be written, which has this path where the payload says one.
+    Failed(Option<RelativePath>, io::Error),
+}
+
+impl Arrival {
+    /// A change that has waited for its place.
+    pub fn of_waiter(waiter: &Waiter) -> Self {
+        let octets = match waiter.header.change {
+            Change::File(file) => file.octets,
+            Change::Removed => 0,
+        };
+        Self {
+            octets,
+            delay_ms: delay_ms(&waiter.id),
+            id: waiter.id.clone(),
+            receipt: None,
+            fate: Fate::Make(Box::new(waiter.header.clone())),
+            file: None,
+            kept: None,
+        }
+    }
+
+    /// Something is in the way of its change.
+    pub fn refuse(&mut self, header: &Header, detail: String) {
+        self.fate = Fate::Refuse(Reason::Place, detail, Some(header.path.clone()));
+    }
 }
 
 /// Takes a delivery, and writes its file where that is not there already.
@@ -66,7 +95,7 @@ pub fn take(
     let mut arrival = Box::new(Arrival {
         delay_ms: delay_ms(&id),
         id,
-        receipt,
+        receipt: Some(receipt),
         octets: 0,
         fate: Fate::Stale,
         file: None,
@@ -116,13 +145,12 @@ pub fn take(
         && !is_there
     {
         let content = begin.get(length..).unwrap_or_default();
-        write(
-            &mut content.chain(&mut delivery),
-            header,
-            &file,
-            incoming,
-            &mut arrival,
-        )?;
+        let path = header.path.clone();
+        let mut content = content.chain(&mut delivery);
+        match write(&mut content, header, &file, incoming, &mut arrival) {
+            Err(CopyError::Outgoing(error)) => return Ok(Taken::Failed(Some(path), error)),
+            written => written?,
+        }
     } else {
         arrival.fate = Fate::Make(Box::new(header));
     }

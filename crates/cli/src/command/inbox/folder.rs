@@ -1,13 +1,17 @@
 //! The folder of an inbox: changes that came are made in it, one by one.
 
+pub mod waiting;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 
 use dhow_client::folder::{Change, FileHead, Header, MODE_BITS, RelativePath};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
+use self::waiting::Waiting;
 use super::incoming::Arrived;
 use super::ledger::{self, Ledger};
 use crate::tree::{self, Entry, Missing, Obstacle, Tree};
@@ -20,6 +24,7 @@ const OBSTACLES_MAX: usize = dhow_client::folder::DEPTH_MAX + 1;
 pub struct Folder {
     tree: Tree,
     ledger: Ledger,
+    waiting: Waiting,
     /// Directories in which names have changed, by their paths; the root's is empty. As many as changes between two flushes have paths.
     changed: BTreeMap<String, OwnedFd>,
 }
@@ -38,7 +43,9 @@ pub enum Made {
 pub enum Unmade {
     /// The change will never be made: something is in its way.
     Place(String),
-    /// A fault of the system: the change may be made later.
+    /// The system does not let it be made at this place: it may be made later, and others meanwhile.
+    Later(io::Error),
+    /// A fault of the system that others meet too: the change may be made later.
     System(io::Error),
 }
 
@@ -51,11 +58,16 @@ impl From<io::Error> for Unmade {
 impl From<Errno> for Unmade {
     fn from(error: Errno) -> Self {
         match error {
-            // The file system of the place takes no such name, or is not the one that the payload was written to.
-            Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ | Errno::XDEV => {
-                Self::Place(io::Error::from(error).to_string())
+            Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => Self::Place(format!(
+                "the file system does not take its name: {}",
+                io::Error::from(error)
+            )),
+            // The file system of the place is not the one that the payload was written to.
+            Errno::XDEV => Self::Place(io::Error::from(error).to_string()),
+            Errno::NOSPC | Errno::DQUOT | Errno::NOMEM | Errno::MFILE | Errno::NFILE => {
+                Self::System(error.into())
             }
-            error => Self::System(error.into()),
+            error => Self::Later(error.into()),
         }
     }
 }
@@ -70,6 +82,10 @@ impl From<Obstacle> for Unmade {
     fn from(obstacle: Obstacle) -> Self {
         match obstacle {
             Obstacle::At(path, entry) => Self::Place(format!("{path} is {}", entry.words())),
+            Obstacle::Named(path, other) => Self::Place(match other {
+                Some(other) => format!("the file system takes {path} for {other}, which is there"),
+                None => format!("the file system takes {path} for another name"),
+            }),
             Obstacle::System(error) => match Errno::from_io_error(&error) {
                 Some(errno) => errno.into(),
                 None => Self::System(error),
@@ -79,17 +95,34 @@ impl From<Obstacle> for Unmade {
 }
 
 impl Folder {
-    /// A folder with its ledger.
-    pub const fn new(tree: Tree, ledger: Ledger) -> Self {
+    /// A folder with its ledger, and the changes that wait for their place.
+    pub fn new(tree: Tree, ledger: Ledger, waiting: Waiting) -> Self {
         Self {
-            tree,
+            tree: tree.exact(),
             ledger,
+            waiting,
             changed: BTreeMap::new(),
         }
     }
 
-    /// True when this change, or a newer one of its path, was made before.
+    /// True when a path of the system leads to the folder.
+    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
+        self.tree.is_at(path)
+    }
+
+    /// True when this change, or a newer one of its path, was made before or waits for its place.
     pub fn is_stale(&self, header: &Header) -> Result<bool, ledger::Error> {
+        let waiting = self.ledger.waiting(header.folder, &header.path)?;
+        Ok(self.is_made(header)? || waiting.is_some_and(|it| it >= header.sequence))
+    }
+
+    /// True when this change was made before, or a newer one of its path was or waits for its place.
+    fn is_over(&self, header: &Header) -> Result<bool, ledger::Error> {
+        let waiting = self.ledger.waiting(header.folder, &header.path)?;
+        Ok(self.is_made(header)? || waiting.is_some_and(|it| it > header.sequence))
+    }
+
+    fn is_made(&self, header: &Header) -> Result<bool, ledger::Error> {
         let known = self.ledger.known(header.folder, &header.path)?;
         Ok(known.is_some_and(|known| known.sequence >= header.sequence))
     }
@@ -127,7 +160,7 @@ impl Folder {
 
     /// Makes a change. A file whose octets were not written is there already.
     pub fn make(&mut self, header: &Header, arrived: Option<&mut Arrived>) -> Result<Made, Unmade> {
-        if self.is_stale(header)? {
+        if self.is_over(header)? {
             return Ok(Made::Stale);
         }
         let is_file = matches!(header.change, Change::File(_));
@@ -173,12 +206,15 @@ impl Folder {
         for directory in std::mem::take(&mut self.changed).into_values() {
             rustix::fs::fsync(&directory)?;
         }
-        self.ledger.commit().map_err(io::Error::other)
+        self.ledger.commit().map_err(io::Error::other)?;
+        self.waiting.forget();
+        Ok(())
     }
 
     /// Forgets that changes were made since the last [`begin`](Self::begin): each is made again when it comes again.
     pub fn roll_back(&mut self) {
         self.changed.clear();
+        self.waiting.roll_back();
         self.ledger.roll_back();
     }
 
@@ -194,9 +230,15 @@ impl Folder {
                 }
                 Err(obstacle) => return Err(obstacle.into()),
             };
-            match tree::entry(parent.as_fd(), header.path.last())? {
+            match self.tree.entry_in(parent.as_fd(), &header.path)? {
                 None | Some(Entry::File(_)) => {
                     arrived.place(&parent, header.path.last())?;
+                    if tree::is_cut_by_some(header.path.last())
+                        && let Err(obstacle) = self.tree.entry_in(parent.as_fd(), &header.path)
+                    {
+                        rustix::fs::unlinkat(&parent, header.path.last(), AtFlags::empty())?;
+                        return Err(obstacle.into());
+                    }
                     self.note(&header.path, parent);
                     return Ok(true);
                 }
@@ -239,7 +281,7 @@ impl Folder {
         directories.dedup();
         for directory in directories.iter().rev() {
             match self.unlink_directory(directory) {
-                Ok(()) | Err(Unmade::System(_)) => {}
+                Ok(()) | Err(Unmade::Later(_)) => {}
                 Err(other) => return Err(other),
             }
         }
@@ -267,14 +309,19 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes a regular file, and nothing else.
+    /// Removes a regular file of exactly this path, and nothing else.
     fn unlink(&mut self, path: &RelativePath) -> Result<(), Unmade> {
         let parent = match self.tree.parent(path, Missing::Leave) {
             Ok(Some(parent)) => parent,
-            Ok(None) | Err(Obstacle::At(..)) => return Ok(()),
+            Ok(None) | Err(Obstacle::At(..) | Obstacle::Named(..)) => return Ok(()),
             Err(obstacle) => return Err(obstacle.into()),
         };
-        if let Some(Entry::File(_)) = tree::entry(parent.as_fd(), path.last())? {
+        let entry = match self.tree.entry_in(parent.as_fd(), path) {
+            // The file there has another path.
+            Err(Obstacle::Named(..)) => return Ok(()),
+            entry => entry?,
+        };
+        if let Some(Entry::File(_)) = entry {
             match rustix::fs::unlinkat(&parent, path.last(), AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
@@ -289,13 +336,16 @@ impl Folder {
         let Some(parent) = self.tree.parent(path, Missing::Leave)? else {
             return Ok(());
         };
+        if self.tree.entry_in(parent.as_fd(), path)?.is_none() {
+            return Ok(());
+        }
         match rustix::fs::unlinkat(&parent, path.last(), AtFlags::REMOVEDIR) {
             Ok(()) => {
                 self.note(path, parent);
                 Ok(())
             }
             Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(Unmade::System(error.into())),
+            Err(error) => Err(Unmade::Later(error.into())),
         }
     }
 
@@ -311,7 +361,6 @@ impl Folder {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
-    use std::path::Path;
 
     use dhow_client::folder::{FileTime, FolderId};
     use proptest::prelude::*;
@@ -320,28 +369,55 @@ mod tests {
     use super::*;
     use crate::digest::Sha256;
 
-    struct Place {
+    pub struct Place {
         directory: tempfile::TempDir,
-        folder: Folder,
+        pub folder: Folder,
         incoming: Incoming,
     }
 
     impl Place {
-        fn new() -> Self {
-            let directory = tempfile::tempdir().unwrap();
+        pub fn new() -> Self {
+            Self::at(tempfile::tempdir().unwrap())
+        }
+
+        fn at(directory: tempfile::TempDir) -> Self {
             let tree = Tree::open(directory.path()).unwrap();
             let own = tree.within(".dhow-inbox").unwrap();
-            let incoming = own.within("incoming").unwrap();
+            let within = |name| {
+                own.within(name)
+                    .unwrap()
+                    .root()
+                    .try_clone_to_owned()
+                    .unwrap()
+            };
             let ledger = Ledger::open(&directory.path().join(".dhow-inbox/state.db")).unwrap();
+            let waiting = Waiting::new(within("waiting"), &ledger).unwrap();
             Self {
-                incoming: Incoming::new(incoming.root().try_clone_to_owned().unwrap()).unwrap(),
-                folder: Folder::new(tree, ledger),
+                incoming: Incoming::new(within("incoming")).unwrap(),
+                folder: Folder::new(tree, ledger, waiting),
                 directory,
             }
         }
 
-        /// A file of an outbox, or its removal.
-        fn make(&mut self, folder: u8, sequence: u64, path: &str, content: Option<&str>) -> String {
+        /// The same folder in another run.
+        pub fn reopen(self) -> Self {
+            let Self {
+                directory,
+                folder,
+                incoming,
+            } = self;
+            drop((folder, incoming));
+            Self::at(directory)
+        }
+
+        /// A file of an outbox, or its removal, on its way.
+        pub fn arrive(
+            &mut self,
+            folder: u8,
+            sequence: u64,
+            path: &str,
+            content: Option<&str>,
+        ) -> (Header, Option<Arrived>) {
             let octets = content.unwrap_or_default().as_bytes();
             let file = FileHead {
                 octets: u64::try_from(octets.len()).unwrap(),
@@ -355,17 +431,29 @@ mod tests {
                 path: RelativePath::new(path).unwrap(),
                 change: content.map_or(Change::Removed, |_| Change::File(file)),
             };
-            let mut arrived = content.map(|_| {
+            let arrived = content.map(|_| {
                 let (arrived, ..) = self.incoming.write(&mut &octets[..]).unwrap();
                 arrived.set(&file, MODE_BITS).unwrap();
                 arrived
             });
+            (header, arrived)
+        }
+
+        /// A file of an outbox, or its removal.
+        pub fn make(
+            &mut self,
+            folder: u8,
+            sequence: u64,
+            path: &str,
+            content: Option<&str>,
+        ) -> String {
+            let (header, mut arrived) = self.arrive(folder, sequence, path, content);
             self.folder.begin().unwrap();
             let made = match self.folder.make(&header, arrived.as_mut()) {
                 Ok(Made::New) => "new".into(),
                 Ok(Made::Stale) => "stale".into(),
                 Err(Unmade::Place(why)) => why,
-                Err(Unmade::System(error)) => panic!("{error}"),
+                Err(Unmade::Later(error) | Unmade::System(error)) => panic!("{error}"),
             };
             self.folder.settle().unwrap();
             drop(arrived);
@@ -378,12 +466,12 @@ mod tests {
             made
         }
 
-        fn path(&self, path: &str) -> std::path::PathBuf {
+        pub fn path(&self, path: &str) -> std::path::PathBuf {
             self.directory.path().join(path)
         }
 
         /// All files, with their contents.
-        fn files(&self) -> Vec<String> {
+        pub fn files(&self) -> Vec<String> {
             fn walk(root: &Path, at: &Path, files: &mut Vec<String>) {
                 for entry in fs::read_dir(at).unwrap() {
                     let path = entry.unwrap().path();
@@ -571,7 +659,9 @@ mod tests {
         let long = "n".repeat(255);
         assert_eq!(place.make(1, 1, &long, Some("x")), "new");
         assert!(matches!(Unmade::from(Errno::NAMETOOLONG), Unmade::Place(_)));
+        assert!(matches!(Unmade::from(Errno::INVAL), Unmade::Place(_)));
         assert!(matches!(Unmade::from(Errno::NOSPC), Unmade::System(_)));
+        assert!(matches!(Unmade::from(Errno::ACCESS), Unmade::Later(_)));
     }
 
     #[test]

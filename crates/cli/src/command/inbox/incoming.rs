@@ -6,11 +6,12 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 use dhow_client::folder::FileHead;
-use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::digest::Sha256;
 use crate::interrupt;
+use crate::tree;
 
 /// Octets copied at a time.
 const PIECE_OCTETS: usize = 256 * 1024;
@@ -100,10 +101,34 @@ impl Incoming {
 }
 
 impl Arrived {
+    /// A payload that was written before; `None` where there is none of this name. Its octets cannot be read by it.
+    pub fn open(directory: &Arc<OwnedFd>, name: String) -> io::Result<Option<Self>> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(directory, &name, flags, Mode::empty()) {
+            Ok(file) => Ok(Some(Self {
+                directory: Arc::clone(directory),
+                name,
+                file: file.into(),
+                has_place: false,
+            })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Leaves it where it is.
+    pub fn leave(mut self) {
+        self.has_place = true;
+    }
+
     /// Gives it the time and the permissions of a file, of these those of `bits`.
     pub fn set(&self, file: &FileHead, bits: u16) -> io::Result<()> {
         let mode = Mode::from_raw_mode((file.mode & bits).into());
-        rustix::fs::fchmod(&self.file, mode)?;
+        match rustix::fs::fchmod(&self.file, mode) {
+            // The file is ours: its file system has no such permissions.
+            Ok(()) | Err(Errno::PERM | Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error.into()),
+        }
         self.file.set_modified(file.modified.system())
     }
 
@@ -114,7 +139,19 @@ impl Arrived {
 
     /// Moves it to its place, in the stead of any file that is there.
     pub fn place(&mut self, directory: &OwnedFd, name: &str) -> Result<(), Errno> {
-        rustix::fs::renameat(&self.directory, &self.name, directory.as_fd(), name)?;
+        let moved = rustix::fs::renameat(&self.directory, &self.name, directory.as_fd(), name);
+        if moved == Err(Errno::NOENT)
+            && rustix::fs::accessat(
+                &self.directory,
+                &self.name,
+                Access::EXISTS,
+                AtFlags::empty(),
+            )
+            .is_ok()
+        {
+            return Err(tree::of_name(Errno::NOENT, directory.as_fd()));
+        }
+        moved?;
         self.has_place = true;
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use dhow_client::folder::{Change, FileHead, FileTime, FolderId, Header, MODE_BITS, RelativePath};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::folder::waiting;
 use crate::database::{self, column, number};
 use crate::failure::Failure;
 
@@ -24,7 +25,7 @@ CREATE INDEX IF NOT EXISTS gone ON files (number) WHERE removed;";
 /// The changes that an inbox has made.
 #[derive(Debug)]
 pub struct Ledger {
-    connection: Connection,
+    pub(super) connection: Connection,
     commits: u32,
 }
 
@@ -43,14 +44,14 @@ pub type Error = rusqlite::Error;
 impl Ledger {
     /// Opens or makes the ledger.
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let connection = database::open(path, LAYOUT)?;
+        let connection = database::open(path, &[LAYOUT, waiting::LAYOUT].concat())?;
         let ledger = Self {
             connection,
             commits: 0,
         };
-        ledger.forget().map_err(|error| {
-            Failure::refused(format!("cannot write {}: {error}", path.display()))
-        })?;
+        ledger
+            .forget()
+            .map_err(|error| database::failure("write", path, &error))?;
         Ok(ledger)
     }
 

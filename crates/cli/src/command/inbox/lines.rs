@@ -67,7 +67,7 @@ impl Lines {
         let creation = [creation.time.as_millis(), creation.sequence];
         let source = || came.id.source.to_string();
         match (&came.fate, self.form) {
-            (Fate::Stale, _) | (Fate::Make(_), None) => {}
+            (Fate::Stale | Fate::Wait, _) | (Fate::Make(_), None) => {}
             (Fate::Make(header), Some(Form::Json)) => {
                 let (event, file) = match header.change {
                     Change::File(file) => ("received", Some(file)),

@@ -16,13 +16,15 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use dhow_bundle::{EidPattern, EndpointId};
 use dhow_client::Registration;
+use dhow_client::folder::{Change, Header, RelativePath};
 
 use self::arrival::{Arrival as Came, Fate, Taken};
+use self::folder::waiting::{self, WAITING_MAX, Waiter, Waiting};
 use self::folder::{Folder, Made, Unmade};
 use self::incoming::{CopyError, Incoming};
 use self::ledger::Ledger;
 use self::lines::Lines;
-use self::refused::{KEPT_OCTETS, Reason, Refused};
+use self::refused::{KEPT_OCTETS, Refused};
 use self::trouble::Trouble;
 use crate::address::locate;
 use crate::application::{Arrival, Subscription};
@@ -93,6 +95,7 @@ impl Inbox {
             batch_most: most(BATCH),
             lines: Lines::new((!self.quiet).then(|| common.form())),
             trouble: Trouble::default(),
+            late: Trouble::default(),
             received: 0,
             octets: 0,
             last: Instant::now(),
@@ -120,6 +123,8 @@ struct Place {
     refused: Refused,
     /// The path of what is refused, as the user would name it.
     refused_path: PathBuf,
+    /// The directory of changes that wait, likewise.
+    waiting_path: PathBuf,
 }
 
 impl Place {
@@ -127,6 +132,9 @@ impl Place {
         let fail = |obstacle: Obstacle| match obstacle {
             Obstacle::At(at, entry) => {
                 Failure::refused(format!("cannot open {at}: it is {}", entry.words()))
+            }
+            Obstacle::Named(at, _) => {
+                Failure::refused(format!("cannot open {at}: it has another name"))
             }
             Obstacle::System(error) => {
                 Failure::refused(format!("cannot open {}: {error}", path.join(OWN).display()))
@@ -144,12 +152,26 @@ impl Place {
             owned.map_err(|error| fail(error.into()))
         };
         let incoming = Incoming::new(directory("incoming")?).map_err(|error| fail(error.into()))?;
+        let waiting =
+            Waiting::new(directory("waiting")?, &ledger).map_err(|error| fail(error.into()))?;
         Ok(Self {
-            folder: Folder::new(tree, ledger),
+            folder: Folder::new(tree, ledger, waiting),
             incoming,
             refused: Refused::new(directory("refused")?),
             refused_path: path.join(OWN).join("refused"),
+            waiting_path: path.join(waiting::DIRECTORY),
         })
+    }
+
+    /// Keeps the payload of a change that is refused, if it is not too large.
+    fn keep(&self, came: &mut Came, file: Option<&mut incoming::Arrived>) -> io::Result<()> {
+        if let (Fate::Refuse(..), Some(file)) = (&came.fate, file)
+            && came.octets <= KEPT_OCTETS
+        {
+            let name = self.refused.keep(file, &came.id)?;
+            came.kept = Some(self.refused_path.join(name));
+        }
+        Ok(())
     }
 }
 
@@ -163,7 +185,10 @@ struct Reception<'a> {
     /// Changes that are made durable together, at most.
     batch_most: usize,
     lines: Lines,
+    /// The reason for which bundles wait at the node.
     trouble: Trouble,
+    /// The reason for which changes wait in the folder.
+    late: Trouble,
     received: u64,
     octets: u64,
     /// When the last change came.
@@ -175,7 +200,9 @@ struct Reception<'a> {
 
 impl Reception<'_> {
     fn receive(&mut self) -> Result<Ending, Failure> {
+        self.retry()?;
         loop {
+            self.check_place()?;
             if self.missing() == Some(0) {
                 self.settle()?;
                 if self.missing() == Some(0) {
@@ -194,6 +221,10 @@ impl Reception<'_> {
             if self.trouble.is_over() {
                 self.settle()?;
                 self.subscription.restart();
+            }
+            if self.late.is_over() {
+                self.settle()?;
+                self.retry()?;
             }
             let wait = match self.batch.is_empty() {
                 true => left.clamp(MOMENT, LOOK),
@@ -219,6 +250,11 @@ impl Reception<'_> {
         if let Some(words) = self.trouble.words() {
             return Err(Failure::refused(format!("{received}: {words}"))
                 .with_hint("the bundle stays at the node and is delivered again"));
+        }
+        if let Some(words) = self.late.words() {
+            return Err(Failure::refused(format!("{received}: {words}")).with_hint(
+                "the change waits in the folder, and an inbox that runs makes it when it can",
+            ));
         }
         if self.subscription.is_away() {
             return Err(Failure::refused(format!("{received}: the node is away"))
@@ -266,7 +302,10 @@ impl Reception<'_> {
 
     fn take(&mut self, taken: Result<Taken, CopyError>) -> Result<(), Failure> {
         match taken {
-            Ok(Taken::Repeat(receipt)) => self.subscription.confirm(receipt),
+            Ok(Taken::Repeat(receipt)) => {
+                self.check_place()?;
+                self.subscription.confirm(receipt);
+            }
             Ok(Taken::New(came)) => {
                 self.batch.push(*came);
                 if self.batch.len() >= self.batch_most {
@@ -279,18 +318,110 @@ impl Reception<'_> {
                 self.subscription.lose();
             }
             // The rest of the payload is skipped, and others go on.
-            Err(CopyError::Outgoing(error)) => self.fail(&error),
+            Ok(Taken::Failed(path, error)) => self.fail(path.as_ref(), &error),
+            Err(CopyError::Outgoing(error)) => self.fail(None, &error),
         }
         Ok(())
     }
 
+    /// Fails where DIR is not the folder any more: what would be confirmed is not where it is looked for.
+    fn check_place(&self) -> Result<(), Failure> {
+        let path = &self.inbox.folder;
+        let fail = |why| Failure::refused(format!("{} {why}", path.display()));
+        match self.place.folder.is_at(path) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(fail("is another directory than at the start".to_owned())),
+            Err(error) => Err(fail(format!("cannot be opened any more: {error}"))),
+        }
+        .map_err(|failure| {
+            failure.with_hint("begin again once the right file system is mounted there")
+        })
+    }
+
     /// Something was not done that may be done later: its bundle is not confirmed.
-    fn fail(&mut self, error: &io::Error) {
-        if let Some(words) = self.trouble.begin(error) {
+    fn fail(&mut self, path: Option<&RelativePath>, error: &io::Error) {
+        let what = path.map_or("what was received", RelativePath::as_str);
+        let words = format!("cannot write {what}: {error}");
+        if self.trouble.begin(error.to_string(), &words) {
             self.progress.note(&format!(
                 "{words}; the bundle stays at the node and is tried again"
             ));
         }
+    }
+
+    /// A change waits for its place.
+    fn delay(&mut self, header: &Header, error: &io::Error) {
+        let verb = match header.change {
+            Change::File(_) => "write",
+            Change::Removed => "remove",
+        };
+        let words = format!("cannot {verb} {}: {error}", header.path);
+        let directory = header.path.directories().next_back();
+        let directory = directory.as_ref().map_or("", RelativePath::as_str);
+        if self.late.begin(format!("{directory}: {error}"), &words) {
+            self.progress.note(&format!(
+                "{words}; it waits in {} and is tried again, as are others of its directory",
+                self.place.waiting_path.display()
+            ));
+        }
+    }
+
+    /// Tries to make the changes that wait for their places.
+    fn retry(&mut self) -> Result<(), Failure> {
+        let mut after = 0;
+        loop {
+            let waiters = match self.place.folder.waiting_after(after) {
+                Ok(waiters) => waiters,
+                Err(error) => {
+                    self.fail(None, &error);
+                    self.late.postpone();
+                    return Ok(());
+                }
+            };
+            let Some(last) = waiters.last() else {
+                self.late.end();
+                return Ok(());
+            };
+            after = last.number;
+            if interrupt::is_requested() || self.missing() == Some(0) {
+                self.late.postpone();
+                return Ok(());
+            }
+            self.check_place()?;
+            match self.make_waiting(&waiters) {
+                Ok(made) => self.confirm(made)?,
+                Err(error) => {
+                    self.place.folder.roll_back();
+                    self.fail(None, &error);
+                    self.late.postpone();
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Makes changes that wait, durably: those that were made or refused, and wait no more.
+    fn make_waiting(&mut self, waiters: &[Waiter]) -> io::Result<Vec<Came>> {
+        self.place.folder.begin()?;
+        let mut made = Vec::with_capacity(waiters.len());
+        for waiter in waiters {
+            let mut came = Came::of_waiter(waiter);
+            let (outcome, mut file) = self.place.folder.make_waiting(waiter);
+            match outcome {
+                Ok(Made::New) => {}
+                Ok(Made::Stale) => came.fate = Fate::Stale,
+                Err(Unmade::Place(detail)) => came.refuse(&waiter.header, detail),
+                Err(Unmade::Later(error)) => {
+                    self.delay(&waiter.header, &error);
+                    continue;
+                }
+                Err(Unmade::System(error)) => return Err(error),
+            }
+            self.place.keep(&mut came, file.as_mut())?;
+            made.push(came);
+        }
+        self.place.folder.settle()?;
+        Ok(made)
     }
 
     /// Makes the changes that came, durably; says so, and only then confirms them.
@@ -298,12 +429,16 @@ impl Reception<'_> {
         if self.batch.is_empty() {
             return Ok(());
         }
+        self.check_place()?;
         let batch = std::mem::take(&mut self.batch);
         match self.make(batch) {
-            Ok(made) => self.confirm(made),
+            Ok(made) => {
+                self.check_place()?;
+                self.confirm(made)
+            }
             Err(error) => {
                 self.place.folder.roll_back();
-                self.fail(&error);
+                self.fail(None, &error);
                 Ok(())
             }
         }
@@ -321,29 +456,33 @@ impl Reception<'_> {
         for mut came in batch {
             let mut file = came.file.take();
             if let Fate::Make(header) = &came.fate {
-                match self.place.folder.make(header, file.as_mut()) {
+                let header = Header::clone(header);
+                match self.place.folder.make(&header, file.as_mut()) {
                     Ok(Made::New) => {}
                     Ok(Made::Stale) => came.fate = Fate::Stale,
-                    Err(Unmade::Place(detail)) => {
-                        came.fate = Fate::Refuse(Reason::Place, detail, Some(header.path.clone()));
+                    Err(Unmade::Place(detail)) => came.refuse(&header, detail),
+                    Err(Unmade::Later(error)) => {
+                        let folder = &mut self.place.folder;
+                        if folder.wait(&came.id, &header, file.as_mut())? {
+                            came.fate = Fate::Wait;
+                            self.delay(&header, &error);
+                        } else {
+                            let most = quantity::thousands(WAITING_MAX);
+                            came.refuse(&header, format!("{error}, and {most} changes wait"));
+                        }
                     }
                     Err(Unmade::System(error)) => {
-                        failed = Some(error);
+                        failed = Some((header.path, error));
                         continue;
                     }
                 }
             }
-            if let (Fate::Refuse(..), Some(file)) = (&came.fate, &mut file)
-                && came.octets <= KEPT_OCTETS
-            {
-                let name = self.place.refused.keep(file, &came.id)?;
-                came.kept = Some(self.place.refused_path.join(name));
-            }
+            self.place.keep(&mut came, file.as_mut())?;
             made.push(came);
         }
         self.place.folder.settle()?;
         match failed {
-            Some(error) => self.fail(&error),
+            Some((path, error)) => self.fail(Some(&path), &error),
             None => self.trouble.end(),
         }
         Ok(made)
@@ -362,7 +501,9 @@ impl Reception<'_> {
                 self.octets += came.octets;
                 self.progress.advance(came.octets);
             }
-            self.subscription.confirm(came.receipt);
+            if let Some(receipt) = came.receipt {
+                self.subscription.confirm(receipt);
+            }
         }
         Ok(())
     }

@@ -1,35 +1,44 @@
-//! A disk that refuses: bundles that could not be written stay at the node, and are tried again after a while.
+//! A system that refuses: what could not be written is tried again after a while, and told once.
 
-use std::io;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// First and longest time until another try.
 const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 
-/// The reason for which bundles wait at the node, if some do.
+/// Kinds of trouble that are told, at most, until it is over.
+const TOLD: usize = 100;
+
+/// The reason for which something waits, if it does.
 #[derive(Debug, Default)]
 pub struct Trouble {
-    /// When they are asked for again.
+    /// The time of the next try.
     retry_at: Option<Instant>,
     /// The time until another try after the next failure.
     delay: Option<Duration>,
+    /// The newest reason.
     words: Option<String>,
+    /// Kinds of trouble that were told.
+    told: BTreeSet<String>,
     is_restarting: bool,
 }
 
 impl Trouble {
-    /// Something could not be written: the words to say about it, unless they were said before.
-    pub fn begin(&mut self, error: &io::Error) -> Option<String> {
+    /// Something could not be written, in words: true where they are to be told, since nothing of its kind was.
+    pub fn begin(&mut self, kind: String, words: &str) -> bool {
+        self.postpone();
+        self.words = Some(words.to_owned());
+        self.told.len() < TOLD && self.told.insert(kind)
+    }
+
+    /// Another try is made after a while, if none is to be made already.
+    pub fn postpone(&mut self) {
         let [first, longest] = RETRY;
         if self.retry_at.is_none() {
             let delay = self.delay.unwrap_or(first);
             self.retry_at = Instant::now().checked_add(delay);
             self.delay = Some((delay * 2).min(longest));
         }
-        let words = format!("cannot write what was received: {error}");
-        let is_new = self.words.as_ref() != Some(&words);
-        self.words = Some(words.clone());
-        is_new.then_some(words)
     }
 
     /// True once, when it is time to try again.
@@ -42,11 +51,12 @@ impl Trouble {
         is_over
     }
 
-    /// Everything could be written that came: if nothing waits at the node, the trouble is over.
+    /// Everything could be written: if nothing is to be tried again, the trouble is over.
     pub fn end(&mut self) {
         if self.retry_at.is_none() {
             self.words = None;
             self.delay = None;
+            self.told.clear();
         }
     }
 
@@ -73,13 +83,14 @@ mod tests {
     #[test]
     fn the_same_trouble_is_told_once_until_it_is_over() {
         let mut trouble = Trouble::default();
-        let full = || io::Error::from(io::ErrorKind::StorageFull);
-        assert!(trouble.begin(&full()).is_some());
-        assert!(trouble.begin(&full()).is_none());
+        let full = |trouble: &mut Trouble, words| trouble.begin("full".into(), words);
+        assert!(full(&mut trouble, "cannot write a"));
+        assert!(!full(&mut trouble, "cannot write b"));
+        assert_eq!(trouble.words(), Some("cannot write b"));
+        assert!(trouble.begin("denied".into(), "cannot write b"));
         assert!(
-            trouble
-                .begin(&io::ErrorKind::PermissionDenied.into())
-                .is_some()
+            !full(&mut trouble, "cannot write a"),
+            "kinds by turns are told once each"
         );
         assert!(!trouble.is_over(), "a second has not passed");
         trouble.end();
@@ -89,7 +100,7 @@ mod tests {
         trouble.restarted();
         trouble.end();
         assert!(trouble.words().is_none() && !trouble.is_restarting());
-        assert!(trouble.begin(&full()).is_some());
+        assert!(full(&mut trouble, "cannot write a"));
         assert_eq!(trouble.delay, Some(RETRY[0] * 2));
     }
 }

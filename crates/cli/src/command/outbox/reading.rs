@@ -65,7 +65,7 @@ impl Reading {
     pub fn of(tree: &Tree, path: &RelativePath, stamp: Stamp) -> Result<Self, Unread> {
         let (mut file, found) = match tree.file(path) {
             Ok(Some(found)) => found,
-            Ok(None) | Err(Obstacle::At(..)) => return Err(Unread::Changed),
+            Ok(None) | Err(Obstacle::At(..) | Obstacle::Named(..)) => return Err(Unread::Changed),
             Err(Obstacle::System(error)) => return Err(error.into()),
         };
         if found != stamp {

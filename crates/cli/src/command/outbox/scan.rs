@@ -54,7 +54,7 @@ impl Scan {
                     .map_err(io::Error::from)
                     .and_then(|names| scan.read(names, Some(&path), directory.as_fd(), &mut left)),
                 // It is gone, or is none any more.
-                Ok(None) | Err(Obstacle::At(..)) => Ok(()),
+                Ok(None) | Err(Obstacle::At(..) | Obstacle::Named(..)) => Ok(()),
                 Err(Obstacle::System(error)) => Err(error),
             };
             if let Err(error) = read {
@@ -95,7 +95,8 @@ impl Scan {
                 self.skip(joined(within, &shown), "its name is not UTF-8".into());
                 continue;
             };
-            if within.is_none() && RESERVED.contains(&name) {
+            // Those of an inbox or outbox of a directory within the folder are as little its files.
+            if RESERVED.contains(&name) {
                 continue;
             }
             let whole = joined(within, name);
@@ -150,8 +151,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         fs::create_dir_all(root.join("a/b")).unwrap();
-        fs::create_dir_all(root.join(".dhow-outbox")).unwrap();
-        for name in ["x", "a/y", "a/b/z", ".dhow-outbox/state.db", ".hidden"] {
+        for name in [".dhow-outbox", "a/.dhow-outbox", "a/b/.dhow-inbox"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+            fs::write(root.join(name).join("state.db"), name).unwrap();
+        }
+        for name in ["x", "a/y", "a/b/z", ".hidden"] {
             fs::write(root.join(name), name).unwrap();
         }
         symlink("/etc/passwd", root.join("link")).unwrap();
