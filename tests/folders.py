@@ -29,6 +29,9 @@ ENDPOINT = "ipn:2.60"
 # A step of a test takes no longer than this, seconds; a machine that is busy with something else included.
 PATIENCE_S = 60.0
 
+# An outbox that sends what there is, without waiting for anything.
+AT_ONCE = ["--once", "--settle", "0s", "--interval", "10ms"]
+
 # Sizes: (share of the files, smallest, largest) in octets.
 SIZES = [(0.05, 0, 0), (0.80, 1, 20_000), (0.14, 20_000, 300_000), (0.01, 4_000_000, 5_000_000)]
 
@@ -350,12 +353,7 @@ class Folders(Workplace):
 
     def test_a_full_disk_loses_nothing(self) -> None:
         pair = self.pair
-        pair.mirror.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(pair.mirror)]
-        mounted = subprocess.run(mount, capture_output=True, text=True, timeout=60, check=False)
-        if mounted.returncode != 0:
-            self.skipTest(f"no tmpfs can be mounted: {mounted.stderr.strip()}")
-        self.addCleanup(lambda: subprocess.run(["umount", "-l", str(pair.mirror)], check=False, timeout=60))
+        self.mount(pair.mirror, "mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs")
         (pair.origin / "large").write_bytes(os.urandom(5_000_000))
         (pair.origin / "small").write_bytes(b"small")
         pair.send()
@@ -363,12 +361,139 @@ class Folders(Workplace):
         # A file for which there is room comes meanwhile.
         self.assertEqual(self.events(inbox, 1), [("received", "small")])
         log = self.receiver.directory / "commands.log"
-        self.until(lambda: "cannot write what was received: No space left on device" in log.read_text())
+        self.until(lambda: "cannot write large: No space left on device" in log.read_text())
         self.assertEqual(list((pair.mirror / ".dhow-inbox" / "incoming").iterdir()), [])
         subprocess.run(["mount", "-o", "remount,size=40m", str(pair.mirror)], check=True, timeout=60)
         self.assertEqual(self.events(inbox, 1), [("received", "large")])
         self.assertEqual(tree(pair.origin), tree(pair.mirror))
         self.assertEqual(inbox.stop(), 130)
+
+    def test_files_that_cannot_be_written_wait_and_others_come(self) -> None:
+        pair = self.pair
+        closed = pair.mirror / "closed"
+        closed.mkdir(parents=True)
+        (closed / "old").write_bytes(b"old")
+        if not self.close(closed):
+            self.skipTest("no directory can be closed to this user")
+        # As many as the node delivers before one of them is confirmed.
+        for number in range(4):
+            self.give(payload(f"closed/{number}", b"late", number + 1))
+        self.give(payload("open/x", b"x", 9))
+        inbox = pair.receive("--count", "4")
+        self.assertEqual(self.events(inbox, 1), [("received", "open/x")])
+        log = (self.receiver.directory / "commands.log").read_text()
+        self.assertIn("cannot write closed/0: ", log)
+        self.assertEqual(log.count("cannot write"), 1, log)
+        until(self, lambda: self.receiver.show("status")["store"]["bundles"] == 0)
+        # They wait in the folder, also for another run.
+        pair.kill(inbox)
+        self.give(payload("closed/0", b"later", 10))
+        inbox = pair.receive("--count", "4")
+        until(self, lambda: self.receiver.show("status")["store"]["bundles"] == 0)
+        self.open(closed)
+        self.assertEqual(self.events(inbox, 4), [("received", f"closed/{number}") for number in range(4)])
+        self.assertEqual((closed / "0").read_bytes(), b"later")
+        self.assertEqual(list((pair.mirror / ".dhow-inbox" / "waiting").iterdir()), [])
+
+    def close(self, directory: Path) -> bool:
+        """Lets nobody write into a directory, also not root; false where that is not possible."""
+        if os.geteuid() != 0:
+            directory.chmod(0o555)
+            return True
+        self.addCleanup(self.open, directory)
+        done = subprocess.run(["chattr", "+i", str(directory)], capture_output=True, check=False, timeout=60)
+        return done.returncode == 0
+
+    def open(self, directory: Path) -> None:
+        """Lets its owner write into a directory again."""
+        if os.geteuid() != 0:
+            directory.chmod(0o755)
+        else:
+            subprocess.run(["chattr", "-i", str(directory)], capture_output=True, check=False, timeout=60)
+
+    def mount(self, directory: Path, *words: str) -> None:
+        """Mounts a file system until the test ends, or skips the test."""
+        directory.mkdir(exist_ok=True)
+        try:
+            done = subprocess.run([*words, str(directory)], capture_output=True, text=True, timeout=60, check=False)
+        except FileNotFoundError:
+            self.skipTest(f"there is no {words[0]}")
+        if done.returncode != 0:
+            self.skipTest(f"no file system can be mounted: {done.stderr.strip()}")
+        self.addCleanup(
+            lambda: subprocess.run(["umount", "-l", str(directory)], capture_output=True, check=False, timeout=60))
+
+    def test_a_folder_that_is_not_mounted_is_not_one_of_which_all_is_gone(self) -> None:
+        pair = self.pair
+        state = self.directory / "state"
+        self.mount(pair.origin, "mount", "-t", "tmpfs", "tmpfs")
+        (pair.origin / "x").write_bytes(b"x")
+        words = ["outbox", str(pair.origin), ENDPOINT, "--delete", "--state", str(state), *AT_ONCE]
+        self.assertEqual(self.sender.run(*words).stdout, "sent x, 1 B\n")
+        subprocess.run(["umount", str(pair.origin)], check=True, timeout=60)
+        again = self.sender.run(*words)
+        self.assertEqual((again.returncode, again.stdout), (1, ""), again.stderr)
+        self.assertIn("is of another folder", again.stderr)
+        self.assertIn("--new-folder", again.stderr)
+        self.assertEqual(list(pair.origin.iterdir()), [], "nothing is written there")
+        # Its own record is not there either then, and another one has nothing to tell of.
+        own = self.sender.run(*[word for word in words if word not in ("--state", str(state))])
+        self.assertEqual((own.returncode, own.stdout), (0, ""), own.stderr)
+        meant = self.sender.run(*words, "--new-folder")
+        self.assertEqual((meant.returncode, meant.stdout), (0, "removed x\n"), meant.stderr)
+        self.assertEqual(self.sender.run(*words).returncode, 0)
+
+    def test_an_inbox_ends_when_its_folder_is_another_one(self) -> None:
+        pair = self.pair
+        for number, change in enumerate(("mounted", "moved")):
+            inbox = pair.receive()
+            self.give(payload(change, b"x", number))
+            self.assertEqual(self.events(inbox, 1), [("received", change)])
+            if change == "mounted":
+                self.mount(pair.mirror, "mount", "-t", "tmpfs", "tmpfs")
+            else:
+                pair.mirror.rename(self.directory / "moved")
+            self.assertEqual(inbox.process.wait(PATIENCE_S), 1)
+            self.crew.dismiss(inbox)
+            if change == "mounted":
+                subprocess.run(["umount", str(pair.mirror)], check=True, timeout=60)
+        log = (self.receiver.directory / "commands.log").read_text()
+        self.assertIn("is another directory than at the start", log)
+        self.assertIn("cannot be opened any more", log)
+
+    def test_no_file_is_lost_where_upper_case_is_not_told_from_lower_case(self) -> None:
+        pair = self.pair
+        image = self.directory / "image"
+        image.touch()
+        os.truncate(image, 8 << 20)
+        try:
+            for words in (["mkfs.exfat", str(image)], ["losetup", "--find", "--show", str(image)]):
+                done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+        except (FileNotFoundError, subprocess.CalledProcessError) as error:
+            self.skipTest(f"no exFAT can be made: {error}")
+        device = done.stdout.strip()
+        self.addCleanup(lambda: subprocess.run(["losetup", "--detach", device], check=False, timeout=60))
+        self.mount(pair.mirror, "mount.exfat-fuse", device)
+        inbox = pair.receive()
+        self.give(payload("Dir/Report", b"1", 1))
+        self.give(payload("dir/Report", b"2", 2))
+        self.give(payload("Dir/report", b"3", 3))
+        self.give(payload("Dir/a:b", b"4", 4))
+        lines = [json.loads(inbox.line(PATIENCE_S) or "null") for _ in range(4)]
+        self.assertEqual([(line["event"], line.get("reason")) for line in lines],
+                         [("received", None)] + [("refused", "place")] * 3)
+        self.assertIn("takes Dir/report for Report", lines[2]["detail"])
+        self.assertIn("does not take its name", lines[3]["detail"])
+        self.assertEqual(inbox.stop(), 130)
+        # A name of another case, of which the old one is gone, is there in the end.
+        (pair.origin / "Name").write_bytes(b"name")
+        words = ["outbox", str(pair.origin), ENDPOINT, "--delete", *AT_ONCE]
+        self.assertEqual(self.sender.run(*words).returncode, 0)
+        (pair.origin / "Name").rename(pair.origin / "name")
+        self.assertEqual(self.sender.run(*words).returncode, 0)
+        came = self.receiver.run("inbox", ENDPOINT, str(pair.mirror), "--count", "3", "--timeout", "20s")
+        self.assertEqual(came.stdout, "received Name, 4 B\nremoved Name\nreceived name, 4 B\n", came.stderr)
+        self.assertEqual(sorted(tree(pair.mirror)), ["Dir/Report", "name"])
 
     def test_both_trees_are_equal_after_cuts_kills_and_changes(self) -> None:
         dice = random.Random(20)

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use dhow_bundle::EndpointId;
 use dhow_client::folder::{FileTime, FolderId, RelativePath};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::place::Place;
 use crate::application;
 use crate::database::{self, column, number};
 use crate::failure::Failure;
@@ -20,7 +21,8 @@ CREATE TABLE IF NOT EXISTS outbox (one INTEGER PRIMARY KEY CHECK (one = 1), fold
 CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, octets INTEGER NOT NULL, seconds INTEGER NOT NULL, nanoseconds INTEGER NOT NULL,
     mode INTEGER NOT NULL, changed_seconds INTEGER NOT NULL, changed_nanoseconds INTEGER NOT NULL, inode INTEGER NOT NULL,
     sha256 BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS begun (path TEXT PRIMARY KEY) WITHOUT ROWID;";
+CREATE TABLE IF NOT EXISTS begun (path TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS place (one INTEGER PRIMARY KEY CHECK (one = 1), mark BLOB, device INTEGER NOT NULL, inode INTEGER NOT NULL);";
 
 /// The files of a folder that the node has for an endpoint.
 #[derive(Debug)]
@@ -28,6 +30,7 @@ pub struct Ledger {
     connection: Connection,
     folder: FolderId,
     source: Option<EndpointId>,
+    place: Option<Place>,
     /// The next sequence number, and the first that is not reserved durably.
     next: u64,
     reserved: u64,
@@ -51,8 +54,7 @@ impl Ledger {
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let connection = database::open(path, LAYOUT)?;
         let drawn = application::random::<16>()?;
-        Self::read(connection, drawn)
-            .map_err(|error| Failure::refused(format!("cannot read {}: {error}", path.display())))
+        Self::read(connection, drawn).map_err(|error| database::failure("read", path, &error))
     }
 
     fn read(connection: Connection, drawn: [u8; 16]) -> rusqlite::Result<Self> {
@@ -64,6 +66,14 @@ impl Ledger {
             connection.query_row("SELECT folder, reserved, source FROM outbox", [], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })?;
+        let place = connection.query_row("SELECT mark, device, inode FROM place", [], |row| {
+            let (device, inode): (i64, i64) = (row.get(1)?, row.get(2)?);
+            Ok(Place {
+                mark: row.get(0)?,
+                directory: (device.cast_unsigned(), inode.cast_unsigned()),
+            })
+        });
+        let place = place.optional()?;
         let mut files = BTreeMap::new();
         let mut select = connection.prepare("SELECT * FROM files")?;
         let mut rows = select.query([])?;
@@ -86,6 +96,7 @@ impl Ledger {
             connection,
             folder: FolderId(folder),
             source: source.and_then(|it| it.parse().ok()),
+            place,
             next: reserved,
             reserved,
             files,
@@ -109,6 +120,24 @@ impl Ledger {
             .execute("UPDATE outbox SET source = ?", [source.to_string()])
             .map_err(|error| unwritten(&error))?;
         self.source = Some(source.clone());
+        Ok(())
+    }
+
+    /// The folder that the record is of; `None` where it was not written down yet.
+    pub const fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// Writes down, durably, the folder that the record is of.
+    pub fn set_place(&mut self, place: &Place) -> Result<(), Failure> {
+        let (device, inode) = place.directory;
+        self.connection
+            .execute(
+                "INSERT OR REPLACE INTO place VALUES (1, ?, ?, ?)",
+                params![place.mark, device.cast_signed(), inode.cast_signed()],
+            )
+            .map_err(|error| unwritten(&error))?;
+        self.place = Some(*place);
         Ok(())
     }
 
@@ -261,6 +290,20 @@ mod tests {
             },
             sha256: [9; 32],
         }
+    }
+
+    #[test]
+    fn a_damaged_record_is_told_with_what_to_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.db");
+        let ledger = Ledger::open(&path).unwrap();
+        // A text where a number has to be, as a flipped bit leaves it.
+        let damage = "UPDATE outbox SET folder = 'none'";
+        ledger.connection.execute(damage, []).unwrap();
+        drop(ledger);
+        let failure = Ledger::open(&path).unwrap_err();
+        let said = format!("{failure:?}");
+        assert!(said.contains("move the file away"), "{said}");
     }
 
     #[test]

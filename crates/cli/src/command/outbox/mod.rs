@@ -2,6 +2,7 @@
 
 mod ledger;
 mod lines;
+mod place;
 mod reading;
 mod round;
 mod scan;
@@ -17,6 +18,7 @@ use dhow_client::{Client, Registration};
 
 use self::ledger::Ledger;
 use self::lines::Lines;
+use self::place::{Place, Verdict};
 use self::round::Round;
 use self::sending::Sending;
 use crate::address::locate;
@@ -53,6 +55,9 @@ pub struct Outbox {
     /// The directory for the record of sent files [default: DIR/.dhow-outbox]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
+    /// Take DIR for the folder of the record, which is of another one or had files of which DIR has none
+    #[arg(long)]
+    new_folder: bool,
     /// Write no line for each change, and no progress
     #[arg(long)]
     quiet: bool,
@@ -71,7 +76,9 @@ impl Outbox {
         let address = locate(common.node.as_ref())?;
         let client = application::connect(&address, None)?;
         let tree = Tree::open(&self.folder).map_err(|error| self.unreadable(&error))?;
-        let mut ledger = Ledger::open(&self.state_path()?)?;
+        let state = self.state_path()?;
+        let mut ledger = Ledger::open(&state)?;
+        self.settle_place(&tree, &mut ledger, &state)?;
         let source = self.source(&client, &mut ledger)?;
         let registration = match source {
             EndpointId::Null => Registration::anonymous(),
@@ -81,13 +88,38 @@ impl Outbox {
         let head = self.options.head(&self.destination, BundleFlags::NONE);
         let sending = Sending::begin(client, &address, registration, head)?;
         let lines = Lines::new((!self.quiet).then(|| common.form()));
-        let mut round = Round::new(self, tree, ledger, sending, lines)?.within(octets_max);
+        let mut round = Round::new(self, tree, ledger, sending, lines).within(octets_max);
         let outcome = round.run();
         round.end(outcome)
     }
 
     fn unreadable(&self, error: &std::io::Error) -> Failure {
         Failure::refused(format!("cannot read {}: {error}", self.folder.display()))
+    }
+
+    /// Sees to it that the record is of this folder, and is known to be.
+    fn settle_place(&self, tree: &Tree, ledger: &mut Ledger, state: &Path) -> Result<(), Failure> {
+        let unreadable = |error| self.unreadable(&error);
+        let place = Place::of(tree).map_err(unreadable)?;
+        let verdict = match self.new_folder {
+            true => Verdict::Same,
+            false => place.judge(tree, ledger).map_err(unreadable)?,
+        };
+        let folder = self.folder.display();
+        let why = match verdict {
+            Verdict::Same => {
+                let place = place.marked(tree, application::random()?);
+                return match ledger.place() == Some(&place) {
+                    true => Ok(()),
+                    false => ledger.set_place(&place),
+                };
+            }
+            Verdict::Other => format!("the record {} is of another folder", state.display()),
+            Verdict::Empty => format!("it is empty, and the record {} has files", state.display()),
+        };
+        Err(Failure::refused(format!("cannot send {folder}: {why}")).with_hint(
+            "begin again once the right file system is mounted there; if the folder is meant, --new-folder says so once: with --delete, files of the record that are not in it are removed at the inbox",
+        ))
     }
 
     /// The endpoint to send from: the same in each run, so that an inbox can allow it.

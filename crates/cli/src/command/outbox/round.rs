@@ -1,8 +1,6 @@
 //! The rounds of an outbox: looks at its folder, and the changes sent after each.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,19 +47,11 @@ enum Writing {
     WhenDue,
 }
 
-/// The device and the number of a directory in it.
-fn identity(directory: &Path) -> std::io::Result<(u64, u64)> {
-    let metadata = directory.metadata()?;
-    Ok((metadata.dev(), metadata.ino()))
-}
-
 /// A folder that is being sent.
 #[derive(Debug)]
 pub struct Round<'a> {
     outbox: &'a Outbox,
     tree: Tree,
-    /// The folder, as it was at the start.
-    identity: (u64, u64),
     ledger: Ledger,
     settling: Settling,
     sending: Sending,
@@ -92,9 +82,8 @@ impl<'a> Round<'a> {
         ledger: Ledger,
         sending: Sending,
         lines: Lines,
-    ) -> Result<Self, Failure> {
-        Ok(Self {
-            identity: identity(&outbox.folder).map_err(|error| outbox.unreadable(&error))?,
+    ) -> Self {
+        Self {
             outbox,
             tree,
             ledger,
@@ -120,7 +109,7 @@ impl<'a> Round<'a> {
                 true => Progress::hidden(),
                 false => Progress::octets(None, "sending"),
             },
-        })
+        }
     }
 
     /// The node takes no larger payload than this, octets.
@@ -169,8 +158,8 @@ impl<'a> Round<'a> {
     /// Looks at the folder.
     fn look(&mut self) -> Result<Due, Failure> {
         let outbox = self.outbox;
-        let now = identity(&outbox.folder).map_err(|error| outbox.unreadable(&error))?;
-        if now != self.identity {
+        let is_there = self.tree.is_at(&outbox.folder);
+        if !is_there.map_err(|error| outbox.unreadable(&error))? {
             return Err(Failure::refused(format!(
                 "{} is another directory than at the start",
                 outbox.folder.display()
@@ -191,16 +180,22 @@ impl<'a> Round<'a> {
     }
 
     /// Sends changes, and writes down what the node has of them.
-    fn send(&mut self, due: Due) -> Result<(), Failure> {
+    fn send(&mut self, mut due: Due) -> Result<(), Failure> {
         self.refusals = 0;
         self.ledger.begin(due.files.iter().map(|(path, _)| path))?;
+        for path in due.take_renamed() {
+            if self.is_over()? {
+                break;
+            }
+            self.tell(path, None, None)?;
+        }
         for (path, stamp) in due.files {
             if self.is_over()? {
                 break;
             }
             self.send_file(path, stamp)?;
         }
-        // A renamed file has its new name before it loses the old one.
+        // Any other renamed file has its new name before it loses the old one.
         for path in due.removed {
             if self.is_over()? {
                 break;

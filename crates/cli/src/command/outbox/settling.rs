@@ -1,6 +1,6 @@
 //! Files that differ from those that the node has, until they have stayed the same for a while.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use dhow_client::folder::RelativePath;
@@ -49,6 +49,21 @@ pub struct Due {
     pub removed: Vec<RelativePath>,
     /// Changes that have to wait.
     pub waiting: usize,
+}
+
+impl Due {
+    /// Takes the removals out of files that have the same names but for the case: an inbox whose file system does not tell upper from lower
+    /// case has no room for the new name before the old one is gone.
+    pub fn take_renamed(&mut self) -> Vec<RelativePath> {
+        if self.removed.is_empty() {
+            return Vec::new();
+        }
+        let folded = |path: &RelativePath| path.as_str().to_lowercase();
+        let files: BTreeSet<String> = self.files.iter().map(|(path, _)| folded(path)).collect();
+        self.removed
+            .extract_if(.., |path| files.contains(&folded(path)))
+            .collect()
+    }
 }
 
 impl Settling {
@@ -176,6 +191,21 @@ mod tests {
         let mut silent = Settling::new(Duration::ZERO, Removals::Left);
         let found = silent.look(&scan(&[]), &ledger, at(0));
         assert_eq!(due(&found), (vec![], vec![], 0));
+    }
+
+    #[test]
+    fn a_name_that_changes_its_case_alone_is_removed_before_it_is_sent() {
+        let path = |text: &str| RelativePath::new(text).unwrap();
+        let mut due = Due {
+            files: ["Dir/new", "b", "\u{c9}"]
+                .map(|it| (path(it), stamp(1)))
+                .into(),
+            removed: ["a", "dir/New", "\u{e9}"].map(path).into(),
+            waiting: 0,
+        };
+        assert_eq!(due.take_renamed(), ["dir/New", "\u{e9}"].map(path));
+        assert_eq!(due.removed, [path("a")]);
+        assert_eq!(due.files.len(), 3);
     }
 
     #[test]
