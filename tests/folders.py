@@ -225,6 +225,12 @@ def payload(path: str, content: bytes, sequence: int, *, mode: int = 0o644, dige
     return head(4, len(items)) + b"".join(items) + content
 
 
+def removal(path: str, sequence: int) -> bytes:
+    """A file that is gone, as an outbox tells of it."""
+    items = [text("dhow-folder"), head(0, 1), head(0, 1), head(2, 16) + bytes(16), head(0, sequence), text(path)]
+    return head(4, len(items)) + b"".join(items)
+
+
 class Folders(Workplace):
     """A sender with an outbox, a receiver with an inbox."""
 
@@ -479,11 +485,17 @@ class Folders(Workplace):
         self.give(payload("dir/Report", b"2", 2))
         self.give(payload("Dir/report", b"3", 3))
         self.give(payload("Dir/a:b", b"4", 4))
-        lines = [json.loads(inbox.line(PATIENCE_S) or "null") for _ in range(4)]
+        self.give(payload("Dir/more", b"5", 5))
+        lines = [json.loads(inbox.line(PATIENCE_S) or "null") for _ in range(5)]
         self.assertEqual([(line["event"], line.get("reason")) for line in lines],
-                         [("received", None)] + [("refused", "place")] * 3)
-        self.assertIn("takes Dir/report for Report", lines[2]["detail"])
+                         [("received", None), *[("refused", "place")] * 3, ("received", None)])
+        self.assertIn("takes Dir/report for Dir/Report", lines[2]["detail"])
         self.assertIn("does not take its name", lines[3]["detail"])
+        # The other name goes late.
+        self.assertTrue(Path(lines[2]["kept"]).is_file())
+        self.give(removal("Dir/Report", 2))
+        self.assertEqual(self.events(inbox, 2), [("received", "Dir/report"), ("removed", "Dir/Report")])
+        self.assertEqual((pair.mirror / "Dir" / "report").read_bytes(), b"3")
         self.assertEqual(inbox.stop(), 130)
         # A name of another case, of which the old one is gone, is there in the end.
         (pair.origin / "Name").write_bytes(b"name")
@@ -493,7 +505,7 @@ class Folders(Workplace):
         self.assertEqual(self.sender.run(*words).returncode, 0)
         came = self.receiver.run("inbox", ENDPOINT, str(pair.mirror), "--count", "3", "--timeout", "20s")
         self.assertEqual(came.stdout, "received Name, 4 B\nremoved Name\nreceived name, 4 B\n", came.stderr)
-        self.assertEqual(sorted(tree(pair.mirror)), ["Dir/Report", "name"])
+        self.assertEqual(sorted(tree(pair.mirror)), ["Dir/more", "Dir/report", "name"])
 
     def test_both_trees_are_equal_after_cuts_kills_and_changes(self) -> None:
         dice = random.Random(20)

@@ -73,8 +73,8 @@ pub enum Missing {
 pub enum Obstacle {
     /// The path leads through something that is no directory.
     At(RelativePath, Entry),
-    /// The file system takes the last name of the path for another one, which is given where it is known.
-    Named(RelativePath, Option<String>),
+    /// The file system takes the last name of the path for that of another one, which is given where it is known.
+    Named(RelativePath, Option<RelativePath>),
     /// The system refuses.
     System(io::Error),
 }
@@ -217,7 +217,9 @@ impl Tree {
                 return Ok(());
             }
             if name.to_lowercase() == path.last().to_lowercase() {
-                alike = Some(name.to_owned());
+                let directory = path.as_str().strip_suffix(path.last());
+                let other = [directory.unwrap_or_default(), name].concat();
+                alike = RelativePath::new(&other).ok();
             }
         }
         Err(Obstacle::Named(path.clone(), alike))
@@ -431,7 +433,7 @@ mod tests {
         // On a file system that does not tell upper from lower case both names would lead to it.
         let root = tree.root();
         let alike = tree.check_name(root, &path("README"));
-        assert!(matches!(alike, Err(Obstacle::Named(_, Some(name))) if name == "readme"));
+        assert!(matches!(alike, Err(Obstacle::Named(_, Some(it))) if it == path("readme")));
         let cut = tree.check_name(root, &path("end.."));
         assert!(matches!(cut, Err(Obstacle::Named(_, None))));
         assert!(tree.check_name(root, &path("readme")).is_ok());

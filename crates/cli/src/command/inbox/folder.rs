@@ -43,6 +43,8 @@ pub enum Made {
 pub enum Unmade {
     /// The change will never be made: something is in its way.
     Place(String),
+    /// The file system takes its path for another one, which is there: the change may be made once that one is gone.
+    Behind(RelativePath, String),
     /// The system does not let it be made at this place: it may be made later, and others meanwhile.
     Later(io::Error),
     /// A fault of the system that others meet too: the change may be made later.
@@ -82,10 +84,13 @@ impl From<Obstacle> for Unmade {
     fn from(obstacle: Obstacle) -> Self {
         match obstacle {
             Obstacle::At(path, entry) => Self::Place(format!("{path} is {}", entry.words())),
-            Obstacle::Named(path, other) => Self::Place(match other {
-                Some(other) => format!("the file system takes {path} for {other}, which is there"),
-                None => format!("the file system takes {path} for another name"),
-            }),
+            Obstacle::Named(path, Some(other)) => {
+                let detail = format!("the file system takes {path} for {other}, which is there");
+                Self::Behind(other, detail)
+            }
+            Obstacle::Named(path, None) => {
+                Self::Place(format!("the file system takes {path} for another name"))
+            }
             Obstacle::System(error) => match Errno::from_io_error(&error) {
                 Some(errno) => errno.into(),
                 None => Self::System(error),
@@ -327,6 +332,7 @@ impl Folder {
                 Err(error) => return Err(error.into()),
             }
             self.note(path, parent);
+            self.release(path)?;
         }
         Ok(())
     }
@@ -342,7 +348,7 @@ impl Folder {
         match rustix::fs::unlinkat(&parent, path.last(), AtFlags::REMOVEDIR) {
             Ok(()) => {
                 self.note(path, parent);
-                Ok(())
+                Ok(self.release(path)?)
             }
             Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(Unmade::Later(error.into())),
@@ -452,7 +458,7 @@ mod tests {
             let made = match self.folder.make(&header, arrived.as_mut()) {
                 Ok(Made::New) => "new".into(),
                 Ok(Made::Stale) => "stale".into(),
-                Err(Unmade::Place(why)) => why,
+                Err(Unmade::Place(why) | Unmade::Behind(_, why)) => why,
                 Err(Unmade::Later(error) | Unmade::System(error)) => panic!("{error}"),
             };
             self.folder.settle().unwrap();

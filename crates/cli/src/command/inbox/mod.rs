@@ -379,6 +379,7 @@ impl Reception<'_> {
                 }
             };
             let Some(last) = waiters.last() else {
+                self.postpone_released();
                 self.late.end();
                 return Ok(());
             };
@@ -400,6 +401,13 @@ impl Reception<'_> {
         }
     }
 
+    /// Changes that were behind another path are tried a little later: the system may know for a second more that the path was there.
+    fn postpone_released(&mut self) {
+        if self.place.folder.take_released() {
+            self.late.postpone();
+        }
+    }
+
     /// Makes changes that wait, durably: those that were made or refused, and wait no more.
     fn make_waiting(&mut self, waiters: &[Waiter]) -> io::Result<Vec<Came>> {
         self.place.folder.begin()?;
@@ -415,6 +423,8 @@ impl Reception<'_> {
                     self.delay(&waiter.header, &error);
                     continue;
                 }
+                // It was told that it is refused.
+                Err(Unmade::Behind(..)) => continue,
                 Err(Unmade::System(error)) => return Err(error),
             }
             self.place.keep(&mut came, file.as_mut())?;
@@ -434,7 +444,9 @@ impl Reception<'_> {
         match self.make(batch) {
             Ok(made) => {
                 self.check_place()?;
-                self.confirm(made)
+                self.confirm(made)?;
+                self.postpone_released();
+                Ok(())
             }
             Err(error) => {
                 self.place.folder.roll_back();
@@ -461,9 +473,21 @@ impl Reception<'_> {
                     Ok(Made::New) => {}
                     Ok(Made::Stale) => came.fate = Fate::Stale,
                     Err(Unmade::Place(detail)) => came.refuse(&header, detail),
+                    Err(Unmade::Behind(other, detail)) => {
+                        came.refuse(&header, detail);
+                        let folder = &mut self.place.folder;
+                        let name = folder.wait(&came.id, &header, file.as_mut(), Some(&other))?;
+                        if let Some(name) = name {
+                            came.kept = Some(self.place.waiting_path.join(name));
+                            file = None;
+                        }
+                    }
                     Err(Unmade::Later(error)) => {
                         let folder = &mut self.place.folder;
-                        if folder.wait(&came.id, &header, file.as_mut())? {
+                        if folder
+                            .wait(&came.id, &header, file.as_mut(), None)?
+                            .is_some()
+                        {
                             came.fate = Fate::Wait;
                             self.delay(&header, &error);
                         } else {

@@ -27,7 +27,8 @@ pub const DIRECTORY: &str = ".dhow-inbox/waiting";
 /// The layout of their table.
 pub const LAYOUT: &str = "\
 CREATE TABLE IF NOT EXISTS waiting (number INTEGER PRIMARY KEY AUTOINCREMENT, folder BLOB NOT NULL, path TEXT NOT NULL, sequence INTEGER NOT NULL,
-    header BLOB NOT NULL, source TEXT NOT NULL, created INTEGER NOT NULL, creation_sequence INTEGER NOT NULL, UNIQUE (folder, path));";
+    header BLOB NOT NULL, source TEXT NOT NULL, created INTEGER NOT NULL, creation_sequence INTEGER NOT NULL, behind TEXT, UNIQUE (folder, path));
+CREATE INDEX IF NOT EXISTS behind ON waiting (behind) WHERE behind IS NOT NULL;";
 
 /// The directory of files that wait, named by their numbers.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub struct Waiting {
     directory: Arc<OwnedFd>,
     /// Files of changes that newer ones of their paths have replaced since the last commit.
     replaced: Vec<i64>,
+    /// Whether a change may be made now that was behind another path.
+    is_released: bool,
 }
 
 /// A change that waits.
@@ -68,6 +71,7 @@ impl Waiting {
         Ok(Self {
             directory,
             replaced: Vec::new(),
+            is_released: false,
         })
     }
 
@@ -77,8 +81,9 @@ impl Waiting {
         self.directory.try_clone()
     }
 
-    /// Nothing was replaced after all.
+    /// Nothing was replaced or released after all.
     pub fn roll_back(&mut self) {
+        self.is_released = false;
         self.replaced.clear();
     }
 
@@ -97,26 +102,42 @@ impl Waiting {
 }
 
 impl Folder {
-    /// Keeps a change, durably with [`settle`](Self::settle), until it can be made; false where too many wait.
+    /// Keeps a change, durably with [`settle`](Self::settle), until it can be made, or until the path is gone that it is behind; returns the
+    /// name of its file, or `None` where too many wait.
     pub fn wait(
         &mut self,
         id: &BundleId,
         header: &Header,
         arrived: Option<&mut Arrived>,
-    ) -> io::Result<bool> {
+        behind: Option<&RelativePath>,
+    ) -> io::Result<Option<String>> {
         let database = io::Error::other;
         let before = self.ledger.waiting_number(header).map_err(database)?;
         let number = self.ledger.put_waiting(id, header).map_err(database)?;
         let Some(number) = number else {
-            return Ok(false);
+            return Ok(None);
         };
+        if let Some(behind) = behind {
+            (self.ledger.put_behind(number, behind)).map_err(database)?;
+        }
         self.waiting.replaced.extend(before);
         if let Some(arrived) = arrived {
             let directory = self.waiting.take(number, arrived)?;
             // No path of an outbox leads there.
             self.changed.insert(DIRECTORY.to_owned(), directory);
         }
-        Ok(true)
+        Ok(Some(number.to_string()))
+    }
+
+    /// A path is gone: changes behind it may be made.
+    pub(super) fn release(&mut self, path: &RelativePath) -> Result<(), Error> {
+        self.waiting.is_released |= self.ledger.release(path)?;
+        Ok(())
+    }
+
+    /// True once, when changes may be made that were behind another path.
+    pub fn take_released(&mut self) -> bool {
+        std::mem::take(&mut self.waiting.is_released)
     }
 
     /// Some changes that wait for their place and have greater numbers than this.
@@ -137,12 +158,18 @@ impl Folder {
         };
         let made = match made {
             Err(error @ (Unmade::Later(_) | Unmade::System(_))) => Err(error),
+            Err(Unmade::Behind(other, detail)) => {
+                match self.ledger.put_behind(waiter.number, &other) {
+                    Ok(()) => Err(Unmade::Behind(other, detail)),
+                    Err(error) => Err(error.into()),
+                }
+            }
             made => match self.ledger.end_waiting(waiter.number) {
                 Ok(()) => made,
                 Err(error) => Err(error.into()),
             },
         };
-        if let Err(Unmade::Later(_) | Unmade::System(_)) = made
+        if let Err(Unmade::Behind(..) | Unmade::Later(_) | Unmade::System(_)) = made
             && let Some(arrived) = arrived.take()
         {
             arrived.leave();
@@ -217,10 +244,25 @@ impl Ledger {
         Ok(Some(self.connection.last_insert_rowid()))
     }
 
-    /// The next changes that wait, after one.
+    /// A change that waits is behind another path.
+    fn put_behind(&self, number: i64, path: &RelativePath) -> Result<(), Error> {
+        let mut update =
+            (self.connection).prepare_cached("UPDATE waiting SET behind = ? WHERE number = ?")?;
+        update.execute(params![path.as_str(), number])?;
+        Ok(())
+    }
+
+    /// A path is gone; true where changes were behind it.
+    fn release(&self, path: &RelativePath) -> Result<bool, Error> {
+        let mut update = (self.connection)
+            .prepare_cached("UPDATE waiting SET behind = NULL WHERE behind = ?")?;
+        Ok(update.execute([path.as_str()])? > 0)
+    }
+
+    /// The next changes that wait and are behind no other path, after one.
     pub fn waiting_after(&self, number: i64) -> Result<Vec<Waiter>, Error> {
         let mut select = self.connection.prepare_cached(
-            "SELECT number, header, source, created, creation_sequence FROM waiting WHERE number > ? ORDER BY number LIMIT ?",
+            "SELECT number, header, source, created, creation_sequence FROM waiting WHERE number > ? AND behind IS NULL ORDER BY number LIMIT ?",
         )?;
         let rows = select.query_map([number, TOGETHER], waiter)?;
         rows.collect()
@@ -273,12 +315,23 @@ mod tests {
 
     /// A change that cannot be made now, and has octets where it is a file.
     fn wait(place: &mut Place, sequence: u64, path: &str, content: Option<&str>) -> bool {
+        wait_behind(place, sequence, path, content, None)
+    }
+
+    fn wait_behind(
+        place: &mut Place,
+        sequence: u64,
+        path: &str,
+        content: Option<&str>,
+        behind: Option<&str>,
+    ) -> bool {
+        let behind = behind.map(|it| RelativePath::new(it).unwrap());
         let (header, mut arrived) = place.arrive(1, sequence, path, content);
         place.folder.begin().unwrap();
-        let waits = (place.folder).wait(&id(sequence), &header, arrived.as_mut());
+        let waits = (place.folder).wait(&id(sequence), &header, arrived.as_mut(), behind.as_ref());
         place.folder.settle().unwrap();
         let is_known = place.folder.is_stale(&header).unwrap();
-        assert_eq!(waits.as_ref().unwrap(), &is_known, "it need not come again");
+        assert_eq!(waits.unwrap().is_some(), is_known, "it need not come again");
         is_known
     }
 
@@ -324,6 +377,42 @@ mod tests {
         assert_eq!(place.files(), ["a/", "a/b=eight", "a/kept=x", "newer=nine"]);
         assert_eq!(retry(&mut place), Vec::<String>::new());
         assert_eq!(kept(&place), 0);
+    }
+
+    #[test]
+    fn a_change_behind_another_path_is_made_once_that_one_is_gone() {
+        let mut place = Place::new();
+        place.make(1, 1, "Dir/x", Some("old"));
+        place.make(1, 2, "Name", Some("old"));
+        // As where the file system takes upper for lower case.
+        assert!(wait_behind(
+            &mut place,
+            5,
+            "name",
+            Some("new"),
+            Some("Name")
+        ));
+        assert!(wait_behind(
+            &mut place,
+            6,
+            "dir/x",
+            Some("new"),
+            Some("Dir")
+        ));
+        assert_eq!(retry(&mut place), Vec::<String>::new());
+        let mut place = place.reopen();
+        assert_eq!(kept(&place), 2);
+        assert_eq!(place.make(1, 3, "Name", None), "new");
+        assert!(place.folder.take_released() && !place.folder.take_released());
+        assert_eq!(retry(&mut place), ["name New"]);
+        assert_eq!(
+            place.make(1, 4, "Dir/x", None),
+            "new",
+            "and its directory goes"
+        );
+        assert!(place.folder.take_released());
+        assert_eq!(retry(&mut place), ["dir/x New"]);
+        assert_eq!(place.files(), ["dir/", "dir/x=new", "name=new"]);
     }
 
     #[test]
