@@ -357,7 +357,7 @@ fn make_directory(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     }
 }
 
-/// What an error says of a name that was to be new in a directory: some file systems cannot find names that they do not take.
+/// The meaning of an error about a name that was to be new in a directory: some file systems cannot find names that they do not take.
 pub fn of_name(error: Errno, directory: BorrowedFd<'_>) -> Errno {
     let is_removed = || rustix::fs::fstat(directory).is_ok_and(|it| it.st_nlink == 0);
     match error {
