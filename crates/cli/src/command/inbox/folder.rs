@@ -397,10 +397,10 @@ mod tests {
                     .unwrap()
             };
             let ledger = Ledger::open(&directory.path().join(".dhow-inbox/state.db")).unwrap();
-            let waiting = Waiting::new(within("waiting"), &ledger).unwrap();
+            let waiting = Waiting::new(within("waiting"), &ledger, &within("refused"));
             Self {
                 incoming: Incoming::new(within("incoming")).unwrap(),
-                folder: Folder::new(tree, ledger, waiting),
+                folder: Folder::new(tree, ledger, waiting.unwrap()),
                 directory,
             }
         }

@@ -152,12 +152,13 @@ impl Place {
             owned.map_err(|error| fail(error.into()))
         };
         let incoming = Incoming::new(directory("incoming")?).map_err(|error| fail(error.into()))?;
-        let waiting =
-            Waiting::new(directory("waiting")?, &ledger).map_err(|error| fail(error.into()))?;
+        let refused = directory("refused")?;
+        let waiting = Waiting::new(directory("waiting")?, &ledger, &refused)
+            .map_err(|error| fail(error.into()))?;
         Ok(Self {
             folder: Folder::new(tree, ledger, waiting),
             incoming,
-            refused: Refused::new(directory("refused")?),
+            refused: Refused::new(refused),
             refused_path: path.join(OWN).join("refused"),
             waiting_path: path.join(waiting::DIRECTORY),
         })

@@ -52,8 +52,9 @@ pub struct Waiter {
 }
 
 impl Waiting {
-    /// Takes a directory over, without files of changes that do not wait: a kill has left them.
-    pub fn new(directory: OwnedFd, ledger: &Ledger) -> io::Result<Self> {
+    /// Takes a directory over, without files of changes that do not wait: a kill has left them. They are kept as refused where the ledger is lost.
+    pub fn new(directory: OwnedFd, ledger: &Ledger, refused: &OwnedFd) -> io::Result<Self> {
+        let is_new = ledger.is_new().map_err(io::Error::other)?;
         let mut left = Vec::new();
         for entry in Dir::read_from(&directory)? {
             let name = entry?.file_name().to_owned();
@@ -66,7 +67,11 @@ impl Waiting {
         }
         let directory = Arc::new(directory);
         for number in left {
-            drop(Arrived::open(&directory, i64::to_string(&number))?);
+            if let Some(mut file) = Arrived::open(&directory, i64::to_string(&number))?
+                && is_new
+            {
+                file.place(refused, &format!("waiting-{number}"))?;
+            }
         }
         Ok(Self {
             directory,
@@ -213,6 +218,13 @@ impl Ledger {
         (self.connection)
             .query_row(select, key, |row| row.get(0))
             .optional()
+    }
+
+    /// True when nothing was ever written down.
+    fn is_new(&self) -> Result<bool, Error> {
+        let select =
+            "SELECT NOT EXISTS (SELECT 1 FROM files) AND NOT EXISTS (SELECT 1 FROM waiting)";
+        (self.connection).query_row(select, [], |row| row.get(0))
     }
 
     fn waits(&self, number: i64) -> Result<bool, Error> {
@@ -425,6 +437,17 @@ mod tests {
         let mut place = place.reopen();
         assert_eq!(retry(&mut place), ["a New", "b: its octets are lost"]);
         assert_eq!(place.files(), ["a=one"]);
+    }
+
+    #[test]
+    fn files_that_wait_are_kept_where_the_ledger_is_lost() {
+        let mut place = Place::new();
+        assert!(wait(&mut place, 1, "a", Some("one")));
+        fs::remove_file(place.path(".dhow-inbox/state.db")).unwrap();
+        let place = place.reopen();
+        assert_eq!(kept(&place), 0);
+        let lost = place.path(".dhow-inbox/refused/waiting-1");
+        assert_eq!(fs::read_to_string(lost).unwrap(), "one");
     }
 
     #[test]
