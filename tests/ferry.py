@@ -3,6 +3,7 @@
 The judge asks no node: it compares the files that were sent with those that were received.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -79,6 +80,37 @@ class Carried(Workplace):
         self.assertEqual(done.returncode, code, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
+    def event(self, ferry: Program, name: str) -> dict:
+        """The next line of a ferry with this event."""
+        while (line := json.loads(ferry.line(PATIENCE_S) or "null"))["event"] != name:
+            pass
+        return line
+
+    def mount(self, options: str = "size=1m") -> None:
+        """A new and empty file system at the stick's directory."""
+        mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self.stick)]
+        mounted = subprocess.run(mount, capture_output=True, text=True, timeout=60, check=False)
+        if mounted.returncode != 0:
+            self.skipTest(f"no tmpfs can be mounted: {mounted.stderr.strip()}")
+        self.addCleanup(self.unmount, check=False)
+
+    def remount(self, how: str) -> None:
+        """The file system at the stick's directory is read-only, or not any more."""
+        subprocess.run(["mount", "-o", f"remount,{how}", str(self.stick)], check=True, timeout=60)
+
+    def unmount(self, check: bool = True) -> None:
+        """The stick is gone, and its directory is there."""
+        subprocess.run(["umount", "-l", str(self.stick)], check=check, capture_output=True, timeout=60)
+
+    def fill(self) -> Path:
+        """A file of somebody else's that leaves no block free."""
+        filler = self.stick / "photos"
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4_096))
+        self.assertEqual(os.statvfs(self.stick).f_bavail, 0)
+        return filler
+
     def files(self, suffix: str) -> list[Path]:
         return sorted(self.stick.glob(f"{OWN}/*/*{suffix}"))
 
@@ -154,29 +186,130 @@ class Ferry(Carried):
         self.assertEqual(first.stop(), 130)
 
     def test_a_stick_that_is_full_or_read_only_loses_nothing(self) -> None:
-        mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(self.stick)]
-        mounted = subprocess.run(mount, capture_output=True, text=True, timeout=60, check=False)
-        if mounted.returncode != 0:
-            self.skipTest(f"no tmpfs can be mounted: {mounted.stderr.strip()}")
-        self.addCleanup(lambda: subprocess.run(["umount", "-l", str(self.stick)], check=False, timeout=60))
+        self.mount("size=2m")
         self.send(self.sender, "ipn:2.42", *(os.urandom(700_000) for _ in range(6)), b"small")
         ferry = self.ferry(self.sender, self.stick, "--for", "ipn:2.*")
-        while json.loads(ferry.line(PATIENCE_S) or "null")["event"] != "full":
-            pass
+        self.event(ferry, "full")
         self.assertEqual(self.stored(self.sender), 7)
+        room = os.statvfs(self.stick)
+        self.assertGreaterEqual(room.f_bavail, 64, "blocks for acknowledgments")
         # Taken from a stick that is read-only, bundles stay there.
         self.assertEqual(ferry.stop(), 130)
         self.assertEqual(self.files(".part"), [])
         carried = len(self.files(".bundle"))
         self.assertGreater(carried, 0)
-        subprocess.run(["mount", "-o", "remount,ro", str(self.stick)], check=True, timeout=60)
+        self.remount("ro")
         events = [line["event"] for line in self.once(self.receiver, self.stick)]
         self.assertEqual((events.count("taken"), len(self.files(".bundle"))), (carried, carried))
-        subprocess.run(["mount", "-o", "remount,rw", str(self.stick)], check=True, timeout=60)
+        self.remount("rw")
         ferries = [self.ferry(self.sender, self.stick, "--for", "ipn:2.*"), self.ferry(self.receiver, self.stick)]
         self.until(lambda: self.stored(self.sender) == 0)
         self.assertEqual([it.stop() for it in ferries], [130, 130])
         self.received(self.receiver, "ipn:2.42")
+
+    def test_only_copies_go_to_sticks_and_not_to_their_mount_point(self) -> None:
+        self.mount()
+        ferry = self.ferry(self.sender, self.stick, "--for", "ipn:2.*", "--hand-over")
+        self.event(ferry, "here")
+        self.unmount()
+        self.event(ferry, "away")
+        self.send(self.sender, "ipn:2.42", b"only copy")
+        time.sleep(0.4)
+        self.assertEqual((ferry.rest(), list(self.stick.iterdir()), self.stored(self.sender)), ([], [], 1))
+        self.mount()
+        self.event(ferry, "written")
+        self.until(lambda: self.stored(self.sender) == 0)
+        self.assertEqual((len(self.files(".bundle")), ferry.stop()), (1, 130))
+
+    def test_a_directory_is_begun_with_only_copies_if_it_is_a_mount_point_or_its_owner_says_so(self) -> None:
+        for words in (["--hand-over"], ["--mounted"]):
+            done = self.sender.run("ferry", str(self.stick), "--once", "--for", "ipn:2.*", *words)
+            self.assertEqual((done.returncode, "nothing is mounted" in done.stderr), (1, True), done.stderr)
+            self.assertIn("hint:", done.stderr)
+        self.assertEqual(list(self.stick.iterdir()), [])
+        (self.stick / OWN).mkdir()
+        ferry = self.ferry(self.sender, self.stick, "--hand-over")
+        self.event(ferry, "here")
+        self.assertEqual(ferry.stop(), 130)
+
+    def test_acknowledgments_of_a_full_stick_take_the_room_of_their_bundles(self) -> None:
+        self.mount()
+        ferry = self.ferry(self.sender, self.stick, "--for", "ipn:2.*")
+        self.send(self.sender, "ipn:2.42", b"one", b"two", b"three")
+        self.until(lambda: len(self.files(".bundle")) == 3)
+        filler = self.fill()
+        taker = self.ferry(self.receiver, self.stick, "--for", "ipn:1.*")
+        self.until(lambda: self.stored(self.sender) == 0)
+        self.assertEqual(self.files(".bundle"), [])
+        # A stick that has room again is written.
+        self.send(self.receiver, "ipn:1.42", b"back")
+        filler.unlink()
+        self.event(taker, "written")
+        self.until(lambda: self.stored(self.receiver) == 3)
+        self.assertEqual([ferry.stop(), taker.stop()], [130, 130])
+        self.received(self.sender, "ipn:1.42")
+
+    def test_a_stick_without_room_ends_with_something_left_behind(self) -> None:
+        self.mount()
+        self.fill()
+        self.send(self.sender, "ipn:2.42", b"here")
+        done = self.sender.run("ferry", str(self.stick), "--once", "--for", "ipn:2.*", timeout_s=20)
+        self.assertEqual((done.returncode, "is full" in done.stderr), (1, True), done.stderr)
+        (self.stick / "photos").unlink()
+        self.send(self.sender, "ipn:2.42", bytes(2_000_000))
+        done = self.sender.run("ferry", str(self.stick), "--once", "--for", "ipn:2.*", timeout_s=20)
+        self.assertEqual((done.returncode, "stay free for acknowledgments" in done.stderr), (1, True), done.stderr)
+        self.assertEqual((len(self.files(".bundle")), self.stored(self.sender)), (1, 2))
+
+    def test_a_stick_that_was_read_only_is_written_once_it_is_not(self) -> None:
+        self.mount()
+        ferry = self.ferry(self.sender, self.stick, "--for", "ipn:2.*")
+        self.event(ferry, "here")
+        self.until(lambda: self.files("node"))
+        self.remount("ro")
+        self.send(self.sender, "ipn:2.42", b"left")
+        time.sleep(0.3)
+        self.assertEqual(self.files(".bundle"), [])
+        self.remount("rw")
+        self.event(ferry, "written")
+        self.assertEqual(ferry.stop(), 130)
+        # One on which no ferry was is waited for.
+        self.mount("ro")
+        ferry = self.ferry(self.sender, self.stick)
+        time.sleep(0.2)
+        self.remount("rw")
+        self.event(ferry, "here")
+        self.assertEqual(ferry.stop(), 130)
+
+    def test_a_stick_that_is_read_only_ends_with_something_left_behind(self) -> None:
+        self.mount()
+        self.event(begun := self.ferry(self.sender, self.stick), "here")
+        self.assertEqual(begun.stop(), 130)
+        self.remount("ro")
+        self.send(self.sender, "ipn:2.42", b"left behind")
+        done = self.sender.run("ferry", str(self.stick), "--once", "--for", "ipn:2.*", timeout_s=20)
+        self.assertEqual((done.returncode, "is read-only" in done.stderr), (1, True), done.stderr)
+        self.assertIn("1 or more bundles", done.stderr)
+
+    def test_acknowledgments_for_which_nobody_waits_are_removed(self) -> None:
+        (self.stick / OWN).mkdir()
+        ferries = [self.ferry(self.sender, self.stick, "--for", "ipn:2.*", "--hand-over"), self.ferry(self.receiver, self.stick)]
+        self.send(self.sender, "ipn:2.42", b"one", b"two")
+        for _ in range(2):
+            self.event(ferries[1], "taken")
+        self.until(lambda: not self.files(".bundle") and not self.files(".ack"))
+        self.assertEqual((self.stored(self.sender), [it.stop() for it in ferries]), (0, [130, 130]))
+
+    def test_a_node_without_an_external_socket_and_a_stick_for_the_node_itself_are_said(self) -> None:
+        socket = str(self.directory / "none.sock")
+        done = self.sender.run("ferry", str(self.stick), "--once", "--external", socket, timeout_s=20)
+        self.assertEqual((done.returncode, socket in done.stderr, "[external]" in done.stderr), (1, True, True), done.stderr)
+        done = self.sender.run("ferry", str(self.stick), "--once", "--peer", "ipn:1.0", timeout_s=20)
+        self.assertEqual((done.returncode, "itself" in done.stderr), (2, True), done.stderr)
+        ferry = self.ferry(self.sender, self.stick, "--external", socket)
+        self.event(ferry, "here")
+        time.sleep(0.3)
+        self.assertEqual((ferry.rest(), ferry.stop()), ([], 130))
 
 
 class Journeys(Carried):

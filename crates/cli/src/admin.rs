@@ -66,6 +66,13 @@ impl Admin {
         self.request(&Method::GET, path, None)
     }
 
+    /// Whether the node has a resource: false only where it says that there is none.
+    pub fn has(&self, path: &str) -> Result<bool, Failure> {
+        let answer = self.exchange(&Method::GET, path, None);
+        let (status, _) = self.runtime.block_on(answer)?;
+        Ok(status != StatusCode::NOT_FOUND)
+    }
+
     /// Has something done; `body` is sent as JSON.
     pub fn act(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         self.request(method, path, body)

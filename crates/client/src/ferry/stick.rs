@@ -17,6 +17,7 @@ use super::name::{
     Digest, FileKind, FileName, Key, WriterKey, acknowledgment_name, bundle_name, part_name,
 };
 use super::note::{Acknowledgment, NOTE_OCTETS_MAX};
+use super::room::{self, NoRoom, Writable};
 
 /// The directory of a medium that belongs to ferries.
 pub const DIRECTORY: &str = "dhow-ferry";
@@ -39,15 +40,6 @@ const FAT_OCTETS_MAX: u64 = 4_294_967_295;
 /// `f_type` of a FAT file system (Linux).
 const FAT_MAGIC: i64 = 0x4d44;
 
-/// Whether a medium may be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writable {
-    /// The medium may be written.
-    Yes,
-    /// The medium is read-only, or the user may not write.
-    No,
-}
-
 /// A medium that is in its place.
 #[derive(Debug)]
 pub struct Stick {
@@ -57,8 +49,19 @@ pub struct Stick {
     id: NodeId,
     own: WriterKey,
     writable: Writable,
-    /// Locked for this node as long as the medium is open.
-    _lock: Option<OwnedFd>,
+    /// The directory of this node, where there is one: locked as long as the medium is open.
+    home: Option<OwnedFd>,
+    /// Whether files were removed that a killed program of this node left.
+    is_tidy: bool,
+}
+
+/// The outcome of an acknowledgment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// The acknowledgment is durable, and its bundle removed.
+    Durable,
+    /// The bundle is removed, and there is no room for the acknowledgment yet: it is to be written later.
+    Owed,
 }
 
 /// A file that was found in a writer's directory.
@@ -104,35 +107,40 @@ impl Stick {
     /// Opens the medium at `path` for a node. Its directory is made where it is missing; `random` is the ID of a new medium.
     ///
     /// # Errors
-    /// There is no directory, or another format, or (`WouldBlock`) another program of the same node has it open; `NotFound` also for a medium
-    /// that has nothing and cannot be written.
+    /// There is no directory, or another format, or (`WouldBlock`) another program of the same node has it open. A medium that has
+    /// nothing and cannot be written is an error that [`Writable::refusing_with`] knows.
     pub fn open(path: &Path, node: &NodeId, random: [u8; 16]) -> io::Result<Self> {
         let root = rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let made = match rustix::fs::mkdirat(&root, DIRECTORY, Mode::from_raw_mode(0o777)) {
-            Ok(()) => rustix::fs::fsync(&root).map_or_else(Err, Ok),
+        Self::open_in(&root, path, node, random)
+    }
+
+    /// The same in a directory that is open; it was found at `path`.
+    pub(super) fn open_in(
+        root: &OwnedFd,
+        path: &Path,
+        node: &NodeId,
+        random: [u8; 16],
+    ) -> io::Result<Self> {
+        let made = match rustix::fs::mkdirat(root, DIRECTORY, Mode::from_raw_mode(0o777)) {
+            Ok(()) => rustix::fs::fsync(root).map_or_else(Err, Ok),
             Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error),
         };
-        let directory = match rustix::fs::openat(&root, DIRECTORY, LOOK_FLAGS, Mode::empty()) {
+        let directory = match rustix::fs::openat(root, DIRECTORY, LOOK_FLAGS, Mode::empty()) {
             Ok(directory) => directory,
             Err(error) => return Err(made.err().unwrap_or(error).into()),
         };
-        let stick = id_of(directory.as_fd(), random)?;
-        let own = WriterKey::of(node);
-        let (lock, writable) = own_directory(directory.as_fd(), own, node)?;
-        if let Some(lock) = &lock {
-            rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive)?;
-        }
-        let stick = Self {
+        let mut stick = Self {
             path: path.to_owned(),
             identity: identity(&rustix::fs::fstat(&directory)?),
+            id: id_of(directory.as_fd(), random)?,
             directory,
-            id: stick,
-            own,
-            writable,
-            _lock: lock,
+            own: WriterKey::of(node),
+            writable: Writable::No,
+            home: None,
+            is_tidy: false,
         };
-        stick.remove_parts()?;
+        stick.look_again(node)?;
         Ok(stick)
     }
 
@@ -142,8 +150,16 @@ impl Stick {
     /// It is none, or cannot be read.
     pub fn look_at(path: &Path) -> io::Result<Self> {
         let root = rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let directory = rustix::fs::openat(&root, DIRECTORY, LOOK_FLAGS, Mode::empty())?;
-        let id = read_id(directory.as_fd())?;
+        let missing = |name: &str, error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                io::Error::new(error.kind(), format!("there is no {name} in it"))
+            }
+            _ => error,
+        };
+        let directory = rustix::fs::openat(&root, DIRECTORY, LOOK_FLAGS, Mode::empty())
+            .map_err(|error| missing(&format!("directory {DIRECTORY}"), error.into()))?;
+        let format = format!("file {DIRECTORY}/{FORMAT}");
+        let id = read_id(directory.as_fd()).map_err(|error| missing(&format, error))?;
         Ok(Self {
             path: path.to_owned(),
             identity: identity(&rustix::fs::fstat(&directory)?),
@@ -151,7 +167,8 @@ impl Stick {
             own: WriterKey::of(&id),
             id,
             writable: Writable::No,
-            _lock: None,
+            home: None,
+            is_tidy: false,
         })
     }
 
@@ -167,10 +184,67 @@ impl Stick {
         self.own
     }
 
-    /// Whether it may be written.
+    /// Whether it may be written, as it was at the last look.
     #[must_use]
     pub const fn writable(&self) -> Writable {
         self.writable
+    }
+
+    /// Looks whether it may be written by this node, whose directory is made where it is missing and can be.
+    ///
+    /// # Errors
+    /// The medium is gone; `WouldBlock` where another program of the same node has it open.
+    pub fn look_again(&mut self, node: &NodeId) -> io::Result<()> {
+        let settled = self.settle(node);
+        self.writable = match settled {
+            Ok(()) => Writable::Yes,
+            Err(error) => match Writable::refusing_with(&error) {
+                Some(refusing) => refusing,
+                None => return Err(error),
+            },
+        };
+        if self.writable == Writable::Yes && !self.is_tidy {
+            self.remove_parts()?;
+            self.is_tidy = true;
+        }
+        Ok(())
+    }
+
+    /// Makes sure of this node's directory, its lock, and the name in it.
+    fn settle(&mut self, node: &NodeId) -> io::Result<()> {
+        if self.home.is_none() {
+            let name = self.own.to_string();
+            match rustix::fs::mkdirat(&self.directory, &name, Mode::from_raw_mode(0o777)) {
+                Ok(()) => rustix::fs::fsync(&self.directory)?,
+                Err(Errno::EXIST) => {}
+                // A medium that is read-only may say so although the directory is there.
+                Err(error) if self.directory_of(self.own).is_err() => return Err(error.into()),
+                Err(_) => {}
+            }
+            let home = self.directory_of(self.own)?;
+            rustix::fs::flock(&home, FlockOperation::NonBlockingLockExclusive)?;
+            self.home = Some(home);
+        }
+        let Some(home) = &self.home else {
+            return Ok(());
+        };
+        match read_small(home.as_fd(), NODE).is_ok_and(|it| !it.is_empty()) {
+            true => {
+                let write = rustix::fs::Access::WRITE_OK;
+                Ok(rustix::fs::accessat(home, ".", write, AtFlags::empty())?)
+            }
+            false => write_small(home.as_fd(), NODE, format!("{node}\n").as_bytes()),
+        }
+    }
+
+    /// Whether there is room for a bundle of so many octets, and for acknowledgments beside it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn fits(&self, octets: u64) -> Result<(), NoRoom> {
+        // A medium that does not say how much room it has refuses what it does not take.
+        let found = rustix::fs::fstatvfs(&self.directory);
+        found.map_or(Ok(()), |found| room::fits(&found, octets))
     }
 
     /// Octets of the largest file that the file system takes; 0 for any.
@@ -274,16 +348,26 @@ impl Stick {
         Ok(rustix::fs::fsync(self.directory_of(writer)?)?)
     }
 
-    /// Acknowledges a bundle of a writer, and removes it then.
+    /// Acknowledges a bundle of a writer that is durable in this node, and removes it then. On a medium that is full its room is the
+    /// acknowledgment's: it is removed first, and if the acknowledgment is lost then, a writer that has the bundle still writes it again.
     ///
     /// # Errors
     /// The medium refuses; the bundle is there unless its acknowledgment is durable.
-    pub fn acknowledge(&self, found: &Found, note: &Acknowledgment) -> io::Result<()> {
+    pub fn acknowledge(&self, found: &Found, note: &Acknowledgment) -> io::Result<Answered> {
+        answer(
+            || self.write_acknowledgment(found, note),
+            || {
+                self.remove(found)?;
+                self.sync(found.writer)
+            },
+        )
+    }
+
+    fn write_acknowledgment(&self, found: &Found, note: &Acknowledgment) -> io::Result<()> {
         let mut part = self.part(found.writer, found.name.key)?;
         part.write(note.encode().as_bytes())?;
         part.rename(&acknowledgment_name(found.name.key))?;
-        self.sync(found.writer)?;
-        self.remove(found)
+        self.sync(found.writer)
     }
 
     /// Removes a file; one that is gone was to be.
@@ -347,9 +431,6 @@ impl Stick {
 
     /// Removes what a program of this node left that was killed.
     fn remove_parts(&self) -> io::Result<()> {
-        if self.writable == Writable::No {
-            return Ok(());
-        }
         let directory = self.directory_of(self.own)?;
         for entry in Dir::read_from(&directory)? {
             let entry = entry?;
@@ -532,40 +613,22 @@ fn read_id(directory: BorrowedFd<'_>) -> io::Result<NodeId> {
     })
 }
 
-/// The directory of this node, made where it is missing and can be.
-fn own_directory(
-    directory: BorrowedFd<'_>,
-    own: WriterKey,
-    node: &NodeId,
-) -> io::Result<(Option<OwnedFd>, Writable)> {
-    let name = own.to_string();
-    let refuses = |error: &Errno| {
-        matches!(
-            *error,
-            Errno::ROFS | Errno::ACCESS | Errno::PERM | Errno::NOSPC
-        )
-    };
-    let made = rustix::fs::mkdirat(directory, name.as_str(), Mode::from_raw_mode(0o777));
-    match made {
-        Ok(()) => rustix::fs::fsync(directory)?,
-        Err(Errno::EXIST) => {}
-        Err(error) if refuses(&error) => return Ok((None, Writable::No)),
-        Err(error) => return Err(error.into()),
-    }
-    let opened = rustix::fs::openat(directory, name, LOOK_FLAGS, Mode::empty())?;
-    let is_named = read_small(opened.as_fd(), NODE).is_ok_and(|it| !it.is_empty());
-    let probe = match is_named {
-        // A medium that is read-only has the directory, too.
-        true => rustix::fs::accessat(&opened, ".", rustix::fs::Access::WRITE_OK, AtFlags::empty()),
-        false => match write_small(opened.as_fd(), NODE, format!("{node}\n").as_bytes()) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
-        },
-    };
-    match probe {
-        Ok(()) => Ok((Some(opened), Writable::Yes)),
-        Err(error) if refuses(&error) => Ok((Some(opened), Writable::No)),
-        Err(error) => Err(error.into()),
+/// Writes an acknowledgment before its bundle is removed, or after that where there is no room for both.
+fn answer(
+    mut write: impl FnMut() -> io::Result<()>,
+    remove: impl FnOnce() -> io::Result<()>,
+) -> io::Result<Answered> {
+    let is_full = |error: &io::Error| Writable::refusing_with(error) == Some(Writable::Full);
+    match write() {
+        Ok(()) => remove().map(|()| Answered::Durable),
+        Err(error) if is_full(&error) => {
+            remove()?;
+            match write() {
+                Ok(()) => Ok(Answered::Durable),
+                Err(_) => Ok(Answered::Owed),
+            }
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -629,7 +692,8 @@ mod tests {
             by: node("ipn:2.0"),
             expires: None,
         };
-        two.acknowledge(&bundle, &note).unwrap();
+        let answered = two.acknowledge(&bundle, &note).unwrap();
+        assert_eq!(answered, Answered::Durable);
         assert!(one.is_acknowledged(key(1)) && !one.has(&bundle));
         let (found, foreign) = all(&one);
         assert_eq!((found.len(), foreign), (1, 0));
@@ -689,6 +753,68 @@ mod tests {
             assert_eq!(is_read, file == bundle, "{}", file.text);
         }
         assert_eq!(std::fs::read(place.join("letter.txt")).unwrap(), b"mine");
+    }
+
+    /// A bundle is removed before its acknowledgment is durable only where there is no room for both.
+    #[test]
+    fn a_full_medium_gives_the_room_of_a_bundle_to_its_acknowledgment() {
+        let full = || io::Error::from(Errno::NOSPC);
+        let broken = || io::Error::from(Errno::IO);
+        // The errors of the first and the second writing; the order of steps, and the outcome.
+        let cases: [(Vec<io::Error>, &str, Option<Answered>); 5] = [
+            (vec![], "wr", Some(Answered::Durable)),
+            (vec![full()], "wrw", Some(Answered::Durable)),
+            (vec![full(), full()], "wrw", Some(Answered::Owed)),
+            (vec![full(), broken()], "wrw", Some(Answered::Owed)),
+            (vec![broken()], "w", None),
+        ];
+        for (errors, steps, outcome) in cases {
+            let done = std::cell::RefCell::new(String::new());
+            let mut errors = errors.into_iter();
+            let answered = answer(
+                || {
+                    done.borrow_mut().push('w');
+                    errors.next().map_or(Ok(()), Err)
+                },
+                || {
+                    done.borrow_mut().push('r');
+                    Ok(())
+                },
+            );
+            assert_eq!(
+                (done.into_inner().as_str(), answered.ok()),
+                (steps, outcome)
+            );
+        }
+    }
+
+    #[test]
+    fn a_look_at_no_medium_says_which_name_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = || Stick::look_at(folder.path()).unwrap_err().to_string();
+        assert_eq!(said(), "there is no directory dhow-ferry in it");
+        std::fs::create_dir(folder.path().join(DIRECTORY)).unwrap();
+        assert_eq!(said(), "there is no file dhow-ferry/format in it");
+    }
+
+    /// The directory of a node may be made once there is room, and its lock is kept meanwhile.
+    #[test]
+    fn a_medium_is_looked_at_again_for_the_same_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = node("ipn:1.0");
+        let mut one = Stick::open(folder.path(), &node, [1; 16]).unwrap();
+        assert_eq!((one.writable(), one.fits(1)), (Writable::Yes, Ok(())));
+        let home = folder.path().join(DIRECTORY).join(one.own().to_string());
+        std::fs::remove_file(home.join(NODE)).unwrap();
+        let part = one.begin(key(1)).unwrap();
+        one.look_again(&node).unwrap();
+        assert!(home.join(NODE).is_file(), "its name is there again");
+        assert!(
+            part.finish(one.own(), key(1)).is_ok(),
+            "what is under way stays"
+        );
+        let again = Stick::open(folder.path(), &node, [1; 16]);
+        assert_eq!(again.unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

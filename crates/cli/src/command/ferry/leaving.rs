@@ -20,6 +20,9 @@ const PRESENT_MAX: usize = 131_072;
 /// Acknowledgments of bundles that the node has not offered yet, at most; the others are found at a later look.
 const ACKNOWLEDGED_MAX: usize = 65_536;
 
+/// Bundles of which it is known that the medium has not taken them, at most; further ones are not counted.
+const REFUSED_MAX: usize = 65_536;
+
 /// Files that are finished before their directory is flushed for all of them.
 pub const FINISHED_MAX: usize = 64;
 
@@ -72,8 +75,12 @@ struct Kept {
 pub enum News {
     /// The bundle is on the medium, durably.
     Written(Subject),
-    /// The medium takes no more.
-    Full(io::Error),
+    /// The medium takes no more, and why.
+    Full(String),
+    /// The medium is read-only.
+    ReadOnly,
+    /// The medium refuses to be written.
+    Trouble(io::Error),
     /// The node was told that another node has the bundle.
     Acknowledged(Subject),
     /// Nobody can say which bundle it is.
@@ -89,6 +96,7 @@ pub struct Leaving {
     kept: HashMap<Key, Kept>,
     present: BTreeMap<Key, Found>,
     acknowledged: HashSet<Key>,
+    refused: HashSet<Key>,
 }
 
 impl Leaving {
@@ -101,12 +109,18 @@ impl Leaving {
             kept: HashMap::new(),
             present: BTreeMap::new(),
             acknowledged: HashSet::new(),
+            refused: HashSet::new(),
         }
     }
 
     /// Whether a bundle is on its way.
     pub const fn is_busy(&self) -> bool {
         self.incoming.is_some() || !self.finished.is_empty()
+    }
+
+    /// Whether files are finished of which the node was not told.
+    pub const fn has_finished(&self) -> bool {
+        !self.finished.is_empty()
     }
 
     /// Whether octets of a bundle are to come.
@@ -117,6 +131,11 @@ impl Leaving {
     /// Whether so many files are finished that they are to be flushed.
     pub const fn is_full(&self) -> bool {
         self.finished.len() >= FINISHED_MAX
+    }
+
+    /// Bundles that the medium has not taken: they stay in the node.
+    pub fn refused(&self) -> usize {
+        self.refused.len()
     }
 
     /// A file of this node is on the medium.
@@ -220,7 +239,8 @@ impl Leaving {
                 }
                 Err(error) => {
                     incoming.use_ = Use::Drop;
-                    Some(fail(layer, incoming.transfer, error)?)
+                    let about = (incoming.transfer, subject.key());
+                    Some(self.fail(layer, about, News::Trouble(error))?)
                 }
             },
             other => {
@@ -262,6 +282,7 @@ impl Leaving {
         let expires = expiry(header.primary.creation, header.primary.lifetime_ms);
         let key = subject.key();
         if self.acknowledged.remove(&key) {
+            self.refused.remove(&key);
             let reason = COMPLETED;
             layer.say(&Said::Failed { transfer, reason })?;
             return Ok((Use::Drop, Some(News::Acknowledged(subject))));
@@ -273,10 +294,9 @@ impl Leaving {
             self.present.insert(key, found);
             return Ok((Use::Skip(subject, expires), None));
         }
-        if stick.writable() == Writable::No || self.kept.len() >= KEPT_MAX {
-            let reason = NO_RESOURCES;
-            layer.say(&Said::Failed { transfer, reason })?;
-            return Ok((Use::Drop, None));
+        if let Err(news) = self.permits(stick, octets) {
+            let news = self.fail(layer, (transfer, key), news)?;
+            return Ok((Use::Drop, Some(news)));
         }
         let part = stick.begin(key).and_then(|mut part| {
             part.write(&head)?;
@@ -285,10 +305,40 @@ impl Leaving {
         match part {
             Ok(part) => Ok((Use::Write(part, subject, expires), None)),
             Err(error) => {
-                let news = fail(layer, transfer, error)?;
+                let news = self.fail(layer, (transfer, key), News::Trouble(error))?;
                 Ok((Use::Drop, Some(news)))
             }
         }
+    }
+
+    /// Whether another bundle of so many octets may go onto the medium.
+    fn permits(&self, stick: &Stick, octets: u64) -> Result<(), News> {
+        match stick.writable() {
+            Writable::Yes => {}
+            Writable::Full => return Err(News::Full("no room for this node's directory".into())),
+            Writable::No => return Err(News::ReadOnly),
+        }
+        if self.kept.len() >= KEPT_MAX {
+            return Err(News::Full(format!(
+                "the node keeps {KEPT_MAX} bundles on it"
+            )));
+        }
+        (stick.fits(octets)).map_err(|no_room| News::Full(no_room.to_string()))
+    }
+
+    /// The medium does not take a bundle, which stays with the node.
+    fn fail(
+        &mut self,
+        layer: &mut Layer,
+        (transfer, key): (u64, Key),
+        news: News,
+    ) -> io::Result<News> {
+        if self.refused.len() < REFUSED_MAX {
+            self.refused.insert(key);
+        }
+        let reason = NO_RESOURCES;
+        layer.say(&Said::Failed { transfer, reason })?;
+        Ok(news)
     }
 
     /// All octets of a bundle are here.
@@ -306,7 +356,10 @@ impl Leaving {
                     self.finished.push((transfer, subject, expires, true));
                     Ok(None)
                 }
-                Err(error) => fail(layer, transfer, error).map(Some),
+                Err(error) => {
+                    let about = (transfer, subject.key());
+                    self.fail(layer, about, News::Trouble(error)).map(Some)
+                }
             },
             Use::Skip(subject, expires) => {
                 self.finished.push((transfer, subject, expires, false));
@@ -331,6 +384,7 @@ impl Leaving {
                     Said::Kept { transfer }
                 }
             };
+            self.refused.remove(&subject.key());
             layer.say(&said).map_err(FlushError::Node)?;
             if is_new {
                 written.push(subject);
@@ -351,11 +405,4 @@ pub enum FlushError {
 
 const fn incoming_of(incoming: &Incoming) -> (u64, u64, u64) {
     (incoming.transfer, incoming.octets, incoming.received)
-}
-
-/// The medium does not take a bundle, which stays with the node.
-fn fail(layer: &mut Layer, transfer: u64, error: io::Error) -> io::Result<News> {
-    let reason = NO_RESOURCES;
-    layer.say(&Said::Failed { transfer, reason })?;
-    Ok(News::Full(error))
 }

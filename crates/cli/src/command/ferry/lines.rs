@@ -56,6 +56,8 @@ pub struct Lines {
     progress: Progress,
     written: u64,
     taken: u64,
+    /// The medium that was last said to be here.
+    here: Option<String>,
 }
 
 impl Lines {
@@ -69,6 +71,7 @@ impl Lines {
             form,
             written: 0,
             taken: 0,
+            here: None,
         }
     }
 
@@ -96,6 +99,23 @@ impl Lines {
             octets: None,
             detail: Some(detail),
         })
+    }
+
+    /// Says that a medium is here; false where it was said.
+    pub fn here(&mut self, id: &str) -> Result<bool, Failure> {
+        if self.here.as_deref() == Some(id) {
+            return Ok(false);
+        }
+        self.here = Some(id.to_owned());
+        self.other("here", id).map(|()| true)
+    }
+
+    /// Says that the medium that was here is not in its directory any more.
+    pub fn away(&mut self, directory: &str) -> Result<(), Failure> {
+        match self.here.take() {
+            Some(_) => self.other("away", directory),
+            None => Ok(()),
+        }
     }
 
     /// Says something that the user should look at, on stderr.

@@ -1,6 +1,6 @@
 //! Bundles that go from the medium into the node: a file at a time, removed once the node says that its bundle is durable.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use dhow_bundle::v7::forward::UnsupportedBlocks;
 use dhow_bundle::{HopEdit, NodeId, Version};
 use dhow_client::ferry::name::{Digest, FileKind};
 use dhow_client::ferry::note::expiry;
-use dhow_client::ferry::{Acknowledgment, Found, Layer, Stick, Writable};
+use dhow_client::ferry::{Acknowledgment, Answered, Found, Layer, Stick, Writable};
 use dhow_link::external::wire::Said;
 
 use super::clock::Clock;
@@ -23,6 +23,9 @@ pub const UNDER_WAY_MAX: usize = 16;
 
 /// Files that are not looked at for a while, at most; the others are read again at each look.
 const RESTS_MAX: usize = 65_536;
+
+/// Acknowledgments that are to be written once the medium takes them, at most; further bundles are given to the node again, which knows them.
+const OWED_MAX: usize = 16_384;
 
 /// The time until a file that the node refused is tried again.
 const AGAIN: Duration = Duration::from_secs(30);
@@ -67,6 +70,14 @@ pub enum Outcome {
     Torn(String),
 }
 
+/// An acknowledgment of a bundle that the node has, which the medium does not take yet. If it is lost, the bundle is given to the node again, by
+/// its file or by its writer, and acknowledged then.
+#[derive(Debug)]
+struct Owed {
+    found: Found,
+    note: Acknowledgment,
+}
+
 /// Bundles on their way into the node.
 #[derive(Debug, Default)]
 pub struct Taking {
@@ -74,6 +85,7 @@ pub struct Taking {
     given: HashMap<u64, Given>,
     giving: Option<Giving>,
     rests: HashMap<String, Instant>,
+    owed: BTreeMap<String, Owed>,
 }
 
 impl Taking {
@@ -96,7 +108,44 @@ impl Taking {
     pub fn is_new(&self, found: &Found) -> bool {
         let rests = self.rests.get(&found.text);
         rests.is_none_or(|until| *until <= Instant::now())
+            && !self.owed.contains_key(&found.text)
             && !self.given.values().any(|it| it.found == *found)
+    }
+
+    /// Acknowledgments that the medium does not take yet.
+    pub fn owed(&self) -> usize {
+        self.owed.len()
+    }
+
+    /// Writes acknowledgments that are owed, until the medium takes no more of them. Those of bundles that have expired concern nobody.
+    pub fn pay(&mut self, stick: &Stick, now: Option<DtnTime>) -> io::Result<()> {
+        let is_over = |owed: &Owed| owed.note.expires.zip(now).is_some_and(|(at, now)| at < now);
+        self.owed.retain(|_, owed| !is_over(owed));
+        while let Some(first) = self.owed.first_entry() {
+            let owed = first.get();
+            match stick.acknowledge(&owed.found, &owed.note) {
+                Ok(Answered::Owed) => return Ok(()),
+                Ok(Answered::Durable) => drop(first.remove()),
+                // The directory of the writer is gone.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => drop(first.remove()),
+                Err(error) => {
+                    if error.kind() != io::ErrorKind::ReadOnlyFilesystem {
+                        let owed = first.remove();
+                        self.rest(&owed.found, AGAIN);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn owe(&mut self, found: Found, note: Acknowledgment) {
+        if self.owed.len() < OWED_MAX {
+            self.owed.insert(found.text.clone(), Owed { found, note });
+        } else {
+            self.leave(&found);
+        }
     }
 
     /// A file is not looked at again for a long time.
@@ -235,17 +284,25 @@ impl Taking {
         let Some(given) = self.given.remove(&transfer) else {
             return Ok(None);
         };
-        if stick.writable() == Writable::Yes {
-            let note = Acknowledgment::of(&given.subject.id, node, given.expires);
-            if let Err(error) = stick.acknowledge(&given.found, &note) {
-                // The node knows the bundle when it is given again.
-                self.rest(&given.found, AGAIN);
+        let Given { found, subject, .. } = given;
+        let note = Acknowledgment::of(&subject.id, node, given.expires);
+        if stick.writable() == Writable::No {
+            self.owe(found, note);
+            return Ok(Some(Outcome::Taken(subject)));
+        }
+        match stick.acknowledge(&found, &note) {
+            Ok(Answered::Durable) => {}
+            Ok(Answered::Owed) => self.owe(found, note),
+            Err(error) => {
+                match error.kind() {
+                    io::ErrorKind::ReadOnlyFilesystem => self.owe(found, note),
+                    // The node knows the bundle when it is given again.
+                    _ => self.rest(&found, AGAIN),
+                }
                 return Err(error);
             }
-        } else {
-            self.leave(&given.found);
         }
-        Ok(Some(Outcome::Taken(given.subject)))
+        Ok(Some(Outcome::Taken(subject)))
     }
 
     /// The node does not take a bundle.
@@ -273,4 +330,81 @@ pub enum GiveError {
     Stick(io::Error),
     /// The node.
     Node(io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use dhow_client::ferry::{FileName, Key};
+
+    use super::*;
+
+    /// The file of a bundle in a writer's directory, as a look finds it, and its acknowledgment.
+    fn taken(stick: &Stick, number: u64, expires: Option<u64>) -> (Found, Acknowledgment) {
+        let id = dhow_bundle::BundleId {
+            source: "ipn:1.1".parse().unwrap(),
+            creation: dhow_bundle::CreationTimestamp {
+                time: DtnTime::from_millis(number),
+                sequence: 0,
+            },
+            fragment: None,
+        };
+        let mut part = stick.begin(Key::of(&id)).unwrap();
+        part.write(b"octets").unwrap();
+        let found = part.finish(stick.own(), Key::of(&id)).unwrap();
+        let expires = expires.map(DtnTime::from_millis);
+        let by: NodeId = "ipn:2.0".parse().unwrap();
+        (found, Acknowledgment::of(&id, &by, expires))
+    }
+
+    fn names(stick: &Stick) -> Vec<FileName> {
+        let mut look = stick.look().unwrap();
+        let mut names = Vec::new();
+        while let Some(found) = look.next(stick).unwrap() {
+            names.push(found.name);
+        }
+        names
+    }
+
+    #[test]
+    fn what_is_owed_is_written_later_and_given_to_the_node_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let stick = Stick::open(folder.path(), &"ipn:1.0".parse().unwrap(), [1; 16]).unwrap();
+        let mut taking = Taking::default();
+        let (first, note) = taken(&stick, 1, Some(5_000));
+        assert!(taking.is_new(&first));
+        taking.owe(first.clone(), note);
+        // Its file may be gone already: its room was to be the acknowledgment's.
+        let (second, note) = taken(&stick, 2, None);
+        stick.remove(&second).unwrap();
+        taking.owe(second, note);
+        assert_eq!((taking.owed(), taking.is_new(&first)), (2, false));
+        taking
+            .pay(&stick, Some(DtnTime::from_millis(5_000)))
+            .unwrap();
+        assert_eq!(taking.owed(), 0);
+        let names = names(&stick);
+        assert_eq!(names.len(), 2);
+        assert!(names.iter().all(|it| it.kind == FileKind::Acknowledgment));
+    }
+
+    #[test]
+    fn nobody_is_owed_the_acknowledgment_of_an_expired_bundle_or_of_a_directory_that_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let stick = Stick::open(folder.path(), &"ipn:1.0".parse().unwrap(), [1; 16]).unwrap();
+        let mut taking = Taking::default();
+        let (found, note) = taken(&stick, 1, Some(5_000));
+        taking.owe(found, note);
+        let (mut other, note) = taken(&stick, 2, None);
+        other.writer = dhow_client::ferry::WriterKey::of(&"ipn:9.0".parse().unwrap());
+        taking.owe(other, note);
+        taking
+            .pay(&stick, Some(DtnTime::from_millis(5_001)))
+            .unwrap();
+        assert_eq!(taking.owed(), 0);
+        let kinds = names(&stick).into_iter().map(|it| it.kind);
+        assert_eq!(
+            kinds.filter(|it| *it == FileKind::Acknowledgment).count(),
+            0
+        );
+    }
 }

@@ -16,7 +16,7 @@ use super::file::{BundleFile, Fault};
 use super::leaving::{FlushError, Leaving, News};
 use super::lines::{Lines, Subject};
 use super::taking::{GiveError, Outcome, Taking};
-use crate::admin::Admin;
+use crate::admin::{Admin, path_segment};
 use crate::failure::Failure;
 use crate::interrupt::{self, LOOK};
 
@@ -29,6 +29,12 @@ const PRESENCE: Duration = Duration::from_millis(300);
 /// The time for which nothing happens before all is exchanged.
 const QUIET: Duration = Duration::from_secs(1);
 
+/// The same where the medium has not taken a bundle: meanwhile the node offers smaller ones.
+const QUIET_WHEN_FULL: Duration = Duration::from_millis(1_500);
+
+/// Acknowledgments of which it is known that the node has their bundles still, at most; of the others the node is asked at each look.
+const AWAITED_MAX: usize = 65_536;
+
 /// Messages of the node that are heard before files are looked at again.
 const MESSAGES_A_TURN: usize = 256;
 
@@ -40,6 +46,8 @@ const TOLD_MAX: usize = 1_000;
 pub enum End {
     /// The medium is gone.
     Away,
+    /// There is no medium that can be used, why, and what the user may do.
+    Unusable(String, String),
     /// The node is gone, and why.
     NodeGone(String),
     /// The user has enough.
@@ -67,18 +75,22 @@ pub struct Visit<'a> {
     clock: Clock,
     peer: NodeId,
     stick: Stick,
+    /// Whether the routes of --for are in the node.
+    is_routed: bool,
     layer: Layer,
     leaving: Leaving,
     taking: Taking,
     look: Option<Look>,
-    /// The look that goes on has found these files of this node.
     look_begun: Instant,
     next_look: Instant,
     /// Whole looks since something happened.
     quiet_looks: u32,
     moved: Instant,
     torn: HashSet<String>,
-    is_full: bool,
+    /// Acknowledgments of bundles that the node has, and has not offered yet.
+    awaited: HashSet<Key>,
+    /// Why the medium takes no more, once it was told.
+    full: Option<String>,
     leaves_something: bool,
 }
 
@@ -91,7 +103,6 @@ impl<'a> Visit<'a> {
         (node, stick): (NodeId, Stick),
     ) -> Result<Self, End> {
         let peer = options.peer.clone().unwrap_or_else(|| stick.id().clone());
-        let gone = |error: io::Error| End::NodeGone(error.to_string());
         let mut leaving = Leaving::new(options.ownership());
         let mut look = stick.look().map_err(|_| End::Away)?;
         while let Some(found) = look.next(&stick).map_err(|_| End::Away)? {
@@ -107,9 +118,10 @@ impl<'a> Visit<'a> {
             }
         }
         let socket = options.socket()?;
-        let layer = Layer::connect(&socket, "ferry", &peer, stick.octets_max()).map_err(gone)?;
+        let layer = Layer::connect(&socket, "ferry", &peer, stick.octets_max())
+            .map_err(|error| options.unconnected(&socket, &error))?;
         let now = Instant::now();
-        let visit = Self {
+        let mut visit = Self {
             options,
             lines,
             admin,
@@ -119,6 +131,7 @@ impl<'a> Visit<'a> {
             clock: Clock::beside(None),
             peer,
             stick,
+            is_routed: false,
             layer,
             leaving,
             taking: Taking::default(),
@@ -128,7 +141,8 @@ impl<'a> Visit<'a> {
             quiet_looks: 0,
             moved: now,
             torn: HashSet::new(),
-            is_full: false,
+            awaited: HashSet::new(),
+            full: None,
             leaves_something: false,
         };
         visit.route()?;
@@ -152,16 +166,23 @@ impl<'a> Visit<'a> {
         end
     }
 
-    fn route(&self) -> Result<(), End> {
-        if self.stick.writable() == Writable::No {
+    /// Brings the routes of --for in line with the medium. None leads to one that is read-only, but for `--once`, which has to know whether
+    /// there is a bundle for it.
+    fn route(&mut self) -> Result<(), End> {
+        let is_wanted = self.stick.writable() != Writable::No || self.options.once;
+        if is_wanted == self.is_routed {
             return Ok(());
         }
+        self.is_routed = is_wanted;
         for pattern in self.options.patterns() {
             // One that a killed ferry left is made anew.
             let _ = self.unroute(&pattern);
-            let priority = self.options.priority;
-            let body = json!({"to": pattern, "via": self.peer.to_string(), "priority": priority});
-            self.admin.act(&Method::POST, "/v1/routes", Some(&body))?;
+            if is_wanted {
+                let priority = self.options.priority;
+                let body =
+                    json!({"to": pattern, "via": self.peer.to_string(), "priority": priority});
+                self.admin.act(&Method::POST, "/v1/routes", Some(&body))?;
+            }
         }
         Ok(())
     }
@@ -179,16 +200,46 @@ impl<'a> Visit<'a> {
         self.give()?;
         self.look()?;
         if self.options.once && self.is_exchanged() {
-            return Err(End::Exchanged(self.leaves_something));
+            return Err(End::Exchanged(self.is_something_left()));
         }
         Ok(())
     }
 
     fn is_exchanged(&self) -> bool {
+        let quiet = match self.leaving.refused() {
+            0 => QUIET,
+            _ => QUIET_WHEN_FULL,
+        };
         self.quiet_looks >= 2
-            && self.moved.elapsed() >= QUIET
+            && self.moved.elapsed() >= quiet
             && !self.leaving.is_busy()
             && !self.taking.is_busy()
+    }
+
+    /// Says what is left behind, and why; false where nothing is.
+    fn is_something_left(&self) -> bool {
+        let directory = self.options.directory.display();
+        let why = match self.stick.writable() {
+            Writable::No => "it is read-only",
+            Writable::Yes | Writable::Full => self.full.as_deref().unwrap_or("it is full"),
+        };
+        let refused = self.leaving.refused();
+        if refused > 0 {
+            self.lines.note(&format!(
+                "{refused} or more bundles for {directory} stay in the node: {why}"
+            ));
+        }
+        // From a medium that is read-only bundles are taken, as was asked for, and it cannot be told.
+        let owed = match self.stick.writable() {
+            Writable::No => 0,
+            Writable::Yes | Writable::Full => self.taking.owed(),
+        };
+        if owed > 0 {
+            self.lines.note(&format!(
+                "{owed} acknowledgments could not be written to {directory}: {why}"
+            ));
+        }
+        self.leaves_something || refused > 0 || owed > 0
     }
 
     fn stir(&mut self) {
@@ -222,7 +273,6 @@ impl<'a> Visit<'a> {
     }
 
     fn hear(&mut self, told: Told) -> Result<(), End> {
-        self.stir();
         let gone = |error: io::Error| End::NodeGone(error.to_string());
         match told {
             Told::Welcome { nodes } => self.nodes = nodes,
@@ -252,7 +302,10 @@ impl<'a> Visit<'a> {
     fn settle(&mut self, outcome: io::Result<Option<Outcome>>) -> Result<(), End> {
         match outcome {
             Ok(None) => Ok(()),
-            Ok(Some(Outcome::Taken(subject))) => Ok(self.lines.bundle("taken", &subject)?),
+            Ok(Some(Outcome::Taken(subject))) => {
+                self.stir();
+                Ok(self.lines.bundle("taken", &subject)?)
+            }
             Ok(Some(Outcome::Refused(subject))) => {
                 self.leaves_something = true;
                 Ok(self.lines.bundle("refused", &subject)?)
@@ -262,30 +315,72 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// The medium refuses something: it is gone, or it is told once.
+    /// The medium refuses something: it is gone, or read-only by now, or it is told once.
     fn trouble(&mut self, error: &io::Error) -> Result<(), End> {
         if !self.stick.is_here() {
             return Err(End::Away);
         }
-        self.leaves_something = true;
-        if !std::mem::replace(&mut self.is_full, true) {
-            self.lines.other("full", &error.to_string())?;
+        if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
+            self.look_at_medium()?;
+            if self.stick.writable() == Writable::No {
+                return Ok(());
+            }
+        }
+        if Writable::refusing_with(error) != Some(Writable::Full) {
+            self.leaves_something = true;
+        }
+        self.fill(error.to_string())
+    }
+
+    /// The medium takes no more: it is told once.
+    fn fill(&mut self, why: String) -> Result<(), End> {
+        // Files that are there already are told before, not as a sign of room.
+        self.flush()?;
+        if self.full.is_none() {
+            self.lines.other("full", &why)?;
             self.lines.note(&format!(
-                "{} takes no more: {error}; bundles stay in the node",
+                "{} takes no more: {why}; bundles stay in the node",
                 self.options.directory.display()
             ));
         }
+        self.full = Some(why);
         Ok(())
+    }
+
+    /// Looks whether the medium may be written, which may change at any time.
+    fn look_at_medium(&mut self) -> Result<(), End> {
+        let before = self.stick.writable();
+        match self.stick.look_again(&self.node) {
+            Ok(()) => {}
+            Err(_) if !self.stick.is_here() => return Err(End::Away),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(self.options.unopened(&error));
+            }
+            Err(error) => {
+                self.leaves_something = true;
+                return self.fill(error.to_string());
+            }
+        }
+        let now = self.stick.writable();
+        if now != before {
+            self.lines.note(&self.options.state_of(now));
+            self.full = None;
+        }
+        self.route()
     }
 
     fn tell(&mut self, news: News) -> Result<(), End> {
         match news {
             News::Written(subject) => Ok(self.lines.bundle("written", &subject)?),
-            News::Full(error) => self.trouble(&error),
+            News::Full(why) => self.fill(why),
+            // It was told when the medium was looked at.
+            News::ReadOnly => Ok(()),
+            News::Trouble(error) => self.trouble(&error),
             News::Acknowledged(subject) => {
+                self.stir();
                 self.lines.other("acknowledged", &subject.id.to_string())?;
                 match self.stick.writable() {
-                    Writable::Yes => self
+                    Writable::Yes | Writable::Full => self
                         .stick
                         .remove_acknowledgment(subject.key())
                         .or_else(|error| self.trouble(&error)),
@@ -311,10 +406,13 @@ impl<'a> Visit<'a> {
     }
 
     fn flush(&mut self) -> Result<(), End> {
+        if self.leaving.has_finished() {
+            self.stir();
+        }
         match self.leaving.flush(&self.stick, &mut self.layer) {
             Ok(written) => {
                 for subject in written {
-                    self.is_full = false;
+                    self.full = None;
                     self.tell(News::Written(subject))?;
                 }
                 Ok(())
@@ -375,6 +473,7 @@ impl<'a> Visit<'a> {
         if !self.stick.is_here() {
             return Err(End::Away);
         }
+        self.look_at_medium()?;
         let unanswered = |failure: Failure| End::NodeGone(failure.to_string());
         let node = self.admin.read("/v1/node").map_err(unanswered)?;
         self.clock = Clock::beside(node.get("dtn_time_ms").and_then(Value::as_u64));
@@ -388,7 +487,11 @@ impl<'a> Visit<'a> {
         self.ways = routes
             .filter_map(|route| text(route, "to")?.parse().ok())
             .collect();
-        Ok(())
+        if self.stick.writable() == Writable::No {
+            return Ok(());
+        }
+        let paid = self.taking.pay(&self.stick, self.clock.now());
+        paid.or_else(|error| self.trouble(&error))
     }
 
     fn end_look(&mut self) -> Result<(), End> {
@@ -439,13 +542,31 @@ impl<'a> Visit<'a> {
             self.stir();
             self.lines.other("acknowledged", &note.bundle)?;
         }
-        match (is_done || is_old) && self.stick.writable() == Writable::Yes {
-            true => self
-                .stick
-                .remove(found)
-                .or_else(|error| self.trouble(&error)),
-            false => Ok(()),
+        if self.stick.writable() == Writable::No
+            || !(is_done || is_old || self.is_needless(key, &note.bundle)?)
+        {
+            return Ok(());
         }
+        let removed = self.stick.remove(found);
+        removed.or_else(|error| self.trouble(&error))
+    }
+
+    /// Whether the node has not the bundle of an acknowledgment, for which nobody waits then: it was handed over, or has expired there.
+    fn is_needless(&mut self, key: Key, bundle: &str) -> Result<bool, End> {
+        if self.awaited.contains(&key) {
+            return Ok(false);
+        }
+        let mut has = false;
+        // Of a bundle that leaves as fragments the node has the whole.
+        for name in [bundle, whole(bundle)] {
+            let path = format!("/v1/why/{}", path_segment(name));
+            let answer = self.admin.has(&path);
+            has |= answer.map_err(|failure| End::NodeGone(failure.to_string()))?;
+        }
+        if has && self.awaited.len() < AWAITED_MAX {
+            self.awaited.insert(key);
+        }
+        Ok(!has)
     }
 
     fn see_bundle(&mut self, found: Found, is_own: bool) -> Result<(), End> {
@@ -464,7 +585,7 @@ impl<'a> Visit<'a> {
             }
         };
         let left = self.clock.left_ms(&bundle.header, bundle.modified);
-        if left.is_some_and(|left| left < 0) && self.stick.writable() == Writable::Yes {
+        if left.is_some_and(|left| left < 0) && self.stick.writable() != Writable::No {
             let subject = Subject::of(&bundle.header, bundle.octets);
             let removed = self.stick.remove(&found);
             removed.or_else(|error| self.trouble(&error))?;
@@ -483,7 +604,7 @@ impl<'a> Visit<'a> {
     /// A file of this node is torn: the node writes it again if it has the bundle still.
     fn renew(&mut self, found: &Found, why: &str) -> Result<(), End> {
         self.tear(&found.text, why)?;
-        if self.stick.writable() == Writable::Yes {
+        if self.stick.writable() != Writable::No {
             let removed = self.stick.remove(found);
             removed.or_else(|error| self.trouble(&error))?;
         }
@@ -496,5 +617,39 @@ impl<'a> Visit<'a> {
         self.nodes.iter().any(|node| node.has(destination))
             || self.options.takes(destination)
             || self.ways.iter().any(|way| way.matches(destination))
+    }
+}
+
+/// The name of a bundle without that of its fragment (`@OFFSET+LENGTH`).
+fn whole(bundle: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    match bundle.rsplit_once('@') {
+        Some((whole, part))
+            if part
+                .split_once('+')
+                .is_some_and(|(offset, length)| is_number(offset) && is_number(length)) =>
+        {
+            whole
+        }
+        _ => bundle,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fragment_is_looked_for_as_the_bundle_that_it_is_of() {
+        for (bundle, expected) in [
+            ("ipn:1.1/1000/7@0+5", "ipn:1.1/1000/7"),
+            ("ipn:1.1/1000/7", "ipn:1.1/1000/7"),
+            ("dtn://a@b/1/2", "dtn://a@b/1/2"),
+            ("dtn://a@b/1/2@30+4", "dtn://a@b/1/2"),
+            ("x@+1", "x@+1"),
+            ("", ""),
+        ] {
+            assert_eq!(whole(bundle), expected);
+        }
     }
 }
