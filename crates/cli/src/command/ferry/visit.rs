@@ -556,13 +556,14 @@ impl<'a> Visit<'a> {
         if self.awaited.contains(&key) {
             return Ok(false);
         }
-        let mut has = false;
-        // Of a bundle that leaves as fragments the node has the whole.
-        for name in [bundle, whole(bundle)] {
+        let has = |name: &str| {
             let path = format!("/v1/why/{}", path_segment(name));
             let answer = self.admin.has(&path);
-            has |= answer.map_err(|failure| End::NodeGone(failure.to_string()))?;
-        }
+            answer.map_err(|failure| End::NodeGone(failure.to_string()))
+        };
+        // Of a bundle that leaves as fragments the node has the whole.
+        let whole = whole(bundle);
+        let has = has(bundle)? || (whole != bundle && has(whole)?);
         if has && self.awaited.len() < AWAITED_MAX {
             self.awaited.insert(key);
         }
