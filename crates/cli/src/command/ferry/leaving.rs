@@ -41,6 +41,14 @@ pub enum Ownership {
     HandOver,
 }
 
+impl Ownership {
+    /// Whether the node is told of a file that is there already. A medium may be read-only because it has failed: what it shows then need not be
+    /// on it, and it becomes no only copy.
+    const fn relies_on(self, writable: Writable) -> bool {
+        matches!((self, writable), (Self::Keep, _) | (_, Writable::Yes))
+    }
+}
+
 /// The bundle that the node is sending.
 #[derive(Debug)]
 struct Incoming {
@@ -288,7 +296,8 @@ impl Leaving {
             return Ok((Use::Drop, Some(News::Acknowledged(subject))));
         }
         // One that is torn or gone: a file with the same name takes its place, or it is removed when it is looked at.
-        if let Some(found) = self.present.remove(&key)
+        if self.ownership.relies_on(stick.writable())
+            && let Some(found) = self.present.remove(&key)
             && BundleFile::open(stick, &found).is_ok()
         {
             self.present.insert(key, found);
@@ -405,4 +414,22 @@ pub enum FlushError {
 
 const fn incoming_of(incoming: &Incoming) -> (u64, u64, u64) {
     (incoming.transfer, incoming.octets, incoming.received)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_on_a_medium_that_cannot_be_written_becomes_no_only_copy() {
+        for (ownership, writable, relies) in [
+            (Ownership::Keep, Writable::Yes, true),
+            (Ownership::Keep, Writable::No, true),
+            (Ownership::HandOver, Writable::Yes, true),
+            (Ownership::HandOver, Writable::Full, false),
+            (Ownership::HandOver, Writable::No, false),
+        ] {
+            assert_eq!(ownership.relies_on(writable), relies);
+        }
+    }
 }
