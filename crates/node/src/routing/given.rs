@@ -9,7 +9,7 @@ use dhow_bundle::storage::NOTE_OCTETS;
 /// Octets of the IDs, at most: a note's, but for its array and a number. Of nodes whose IDs are of `ipn` it names at least 77.
 const GIVEN_OCTETS: usize = NOTE_OCTETS - 12;
 
-/// IDs of nodes in CBOR, one behind the other, those that were given it last at the end. Where there is no room for one more, the first are forgotten.
+/// IDs of nodes in CBOR, one behind the other, those that were given it last at the end. The first are forgotten where there is no room for one more.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     octets: Vec<u8>,
