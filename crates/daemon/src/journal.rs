@@ -207,7 +207,15 @@ impl Journal {
             Occurrence::SessionDown { stream, reason, .. } => {
                 self.session_down(*stream, reason, now);
             }
-            Occurrence::RefusedIncoming { from, reason, why } => {
+            Occurrence::RefusedIncoming {
+                from,
+                why,
+                is_double: true,
+                ..
+            } => tracing::debug!(%from, "bundle refused: {why}"),
+            Occurrence::RefusedIncoming {
+                from, reason, why, ..
+            } => {
                 let (address, reason) = (self.addresses(from), refusal(*reason));
                 tracing::warn!(%from, address, reason, "bundle refused: {why}");
             }
@@ -339,7 +347,11 @@ impl Journal {
 fn provoked(occurrence: &Occurrence) -> Option<(Kind, Option<&NodeId>)> {
     match occurrence {
         Occurrence::SessionUp { parameters, .. } => Some((Kind::SessionUp, Some(&parameters.peer))),
-        Occurrence::RefusedIncoming { from, .. } => Some((Kind::Refused, Some(from))),
+        Occurrence::RefusedIncoming {
+            from,
+            is_double: false,
+            ..
+        } => Some((Kind::Refused, Some(from))),
         Occurrence::RefusedOutgoing { to, .. } => Some((Kind::RefusedByPeer, Some(to))),
         Occurrence::Untranslatable(it) => Some((Kind::Untranslatable, Some(&it.to))),
         Occurrence::RecordUnread { .. } => Some((Kind::RecordUnread, None)),
@@ -533,6 +545,7 @@ mod tests {
                 from: "ipn:3.0".parse().unwrap(),
                 reason: RefuseReason::NotAcceptable,
                 why: "its source is not accepted".to_owned(),
+                is_double: false,
             };
             journal.log(&refused, at(1));
             let reason = DownReason::Terminated(TerminateReason::Unknown);
@@ -636,6 +649,7 @@ mod tests {
                     from: "ipn:3.0".parse().unwrap(),
                     reason: RefuseReason::NotAcceptable,
                     why: "its source is not accepted".to_owned(),
+                    is_double: false,
                 };
                 journal.log(&refused, at(stream));
                 journal.log(&down(stream, DownReason::Disconnected), at(stream));
@@ -682,5 +696,22 @@ mod tests {
                 r#"WARN more connections ended before a session was up more=498 last="the peer broke the protocol: contact header, RFC 9174 4.2" address=192.0.2.9:1000"#,
             ]
         );
+    }
+
+    #[test]
+    fn copies_that_are_refused_for_others_are_no_warnings() {
+        let lines = logged(|journal| {
+            let refused = Occurrence::RefusedIncoming {
+                from: "ipn:3.0".parse().unwrap(),
+                reason: RefuseReason::Retransmit,
+                why: "another copy of the bundle is coming".to_owned(),
+                is_double: true,
+            };
+            for at_ms in 0..100 {
+                journal.log(&refused, at(at_ms));
+            }
+            journal.flush(at(100_000));
+        });
+        assert!(lines.is_empty(), "{lines:?}");
     }
 }

@@ -45,14 +45,6 @@ const SOON: Duration = Duration::from_secs(5);
 /// The age of a copy from which on others may come in beside it, however little of it is missing.
 const ALONE: Duration = Duration::from_secs(10);
 
-/// The refusal of a bundle of which another copy is whole, and not durable or not deleted yet.
-fn with_the_disk() -> Refused {
-    Refused {
-        reason: RefuseReason::NoResources,
-        why: "another copy of the bundle is on its way to or from the disk".into(),
-    }
-}
-
 /// The fate of an incoming bundle.
 pub(crate) enum Admission {
     /// The bundle is taken.
@@ -64,6 +56,17 @@ pub(crate) enum Admission {
 }
 
 impl Node {
+    /// The refusal of a bundle of which another copy is whole, and not durable or not deleted yet.
+    fn with_the_disk(&self, key: BundleKey) -> Refused {
+        let why = "another copy of the bundle is on its way to or from the disk";
+        Refused::for_copy(
+            (&self.held, key),
+            &self.forwarding,
+            RefuseReason::NoResources,
+            why,
+        )
+    }
+
     /// Decide about an incoming bundle by its header.
     pub(crate) fn admit(
         &mut self,
@@ -121,10 +124,8 @@ impl Node {
                 return Ok(Admission::Known);
             }
             if id.fragment.is_some() && self.forwarding.is_in_hand(&self.held, &whole) {
-                return Err(Refused {
-                    reason: RefuseReason::NoResources,
-                    why: "an application has the whole of it in hand, which is not stored".into(),
-                });
+                let why = "an application has the whole of it in hand, which is not stored";
+                return Err(Refused::new(RefuseReason::NoResources, why));
             }
             if let Some(Recollection::Left {
                 returns: before,
@@ -266,16 +267,14 @@ impl Node {
             State::Arriving if planted(Mutant::CopyTakenWhileArriving) => Ok(Copy::Held),
             State::Arriving => self.meet_arriving(now, key, from),
             State::Deleting if is_taken => Ok(Copy::Held),
-            State::Kept | State::Deleting => Err(with_the_disk()),
+            State::Kept | State::Deleting => Err(self.with_the_disk(key)),
             State::InFlight
                 if remote
                     && self.forwarding.copies().router(key).is_none()
                     && !self.held.was_never_here(key, counted) =>
             {
-                Err(Refused {
-                    reason: RefuseReason::NoResources,
-                    why: "another copy of the bundle is on its way to a neighbour".into(),
-                })
+                let why = "another copy of the bundle is on its way to a neighbour";
+                Err(Refused::new(RefuseReason::NoResources, why))
             }
             _ => {
                 // The copy ends here, so that the bundle is what is left of it as well: wherever the copy was, it is known for one that
@@ -301,7 +300,7 @@ impl Node {
         let mut copies = self.held.rivals(key);
         copies.push(key);
         if !copies.iter().all(|copy| self.comes_on(*copy)) {
-            return Err(with_the_disk());
+            return Err(self.with_the_disk(key));
         }
         let previous = |copy: &BundleKey| self.held.entry(*copy).and_then(Entry::previous);
         let (again, others): (Vec<_>, Vec<_>) = copies.into_iter().partition(|copy| {
@@ -313,16 +312,22 @@ impl Node {
             .neighbour(session)
             .is_some_and(|it| it.session.acknowledges());
         if comes_again && others.iter().any(|copy| self.is_soon_whole(now, *copy)) {
-            return Err(Refused {
-                reason: RefuseReason::Retransmit,
-                why: "another copy of the bundle is coming in and will soon be whole".into(),
-            });
+            let why = "another copy of the bundle is coming in and will soon be whole";
+            return Err(Refused::for_copy(
+                (&self.held, key),
+                &self.forwarding,
+                RefuseReason::Retransmit,
+                why,
+            ));
         }
         if others.len() >= RIVALS {
-            return Err(Refused {
-                reason: RefuseReason::NoResources,
-                why: format!("{RIVALS} other copies of the bundle are coming in"),
-            });
+            let why = format!("{RIVALS} other copies of the bundle are coming in");
+            return Err(Refused::for_copy(
+                (&self.held, key),
+                &self.forwarding,
+                RefuseReason::NoResources,
+                why,
+            ));
         }
         for copy in again {
             self.interrupt(now, copy);
@@ -346,10 +351,8 @@ impl Node {
     /// The neighbour that a bundle comes from, if that may bring it.
     fn check_policy(&self, session: SessionId, header: &Header) -> Result<EndpointIndex, Refused> {
         if self.stage != Stage::Working {
-            return Err(Refused {
-                reason: RefuseReason::SessionTerminating,
-                why: "the node is shutting down".into(),
-            });
+            let why = "the node is shutting down";
+            return Err(Refused::new(RefuseReason::SessionTerminating, why));
         }
         let Some(neighbour) = self.adjacencies.neighbour(session) else {
             return Err(Refused::not_acceptable("the session is gone"));

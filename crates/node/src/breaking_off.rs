@@ -1,10 +1,7 @@
 //! Bundles that do not come in whole: refused, given up by their session, or interrupted for another copy.
 
-use alloc::string::String;
-
 use crate::adjacencies::neighbour::Neighbour;
 use crate::adjacencies::session_id::SessionId;
-use crate::driver::Occurrence;
 use crate::held::arrivals::Origin;
 use crate::held::bundles::Removal;
 use crate::held::endpoints::EndpointIndex;
@@ -29,26 +26,22 @@ impl Node {
         transfer: TransferId,
         refused: Refused,
     ) {
-        if refused.reason != RefuseReason::Completed {
+        let reason = refused.reason;
+        if reason != RefuseReason::Completed {
             self.outbox.counters.refused += 1;
             if let Some(from) = self
                 .adjacencies
                 .neighbour(session)
                 .and_then(|it| it.sender_id().cloned())
             {
-                let Refused { reason, why } = refused;
-                self.outbox
-                    .occurred(Occurrence::RefusedIncoming { from, reason, why });
+                self.outbox.occurred(refused.occurrence(from));
             }
         }
         self.adjacencies.command(
             &mut self.attention,
             now,
             session,
-            LinkCommand::Refuse {
-                transfer,
-                reason: refused.reason,
-            },
+            LinkCommand::Refuse { transfer, reason },
         );
     }
 
@@ -109,15 +102,18 @@ impl Node {
         let Some(mut reception) = neighbour.receptions.remove(&transfer) else {
             return false;
         };
-        let refused = match neighbour.session.acknowledges() {
-            false => Refused {
-                reason: RefuseReason::Completed,
-                why: String::new(),
-            },
-            true => Refused {
-                reason: RefuseReason::Retransmit,
-                why: "another copy of the bundle is coming".into(),
-            },
+        let acknowledges = neighbour.session.acknowledges();
+        let refused = match acknowledges {
+            false => Refused::new(RefuseReason::Completed, ""),
+            true => {
+                let why = "another copy of the bundle is coming";
+                Refused::for_copy(
+                    (&self.held, key),
+                    &self.forwarding,
+                    RefuseReason::Retransmit,
+                    why,
+                )
+            }
         };
         if let Reception::Payload(incoming) = &mut reception {
             self.held.append_gathered(&mut self.outbox, incoming);

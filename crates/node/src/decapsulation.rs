@@ -11,9 +11,8 @@ use dhow_link::stream::{RefuseReason, TransferId};
 
 use crate::adjacencies::session_id::SessionId;
 use crate::adjacencies::tunnel::Coming;
-use crate::driver::Occurrence;
 use crate::node::Node;
-use crate::reception::Ends;
+use crate::reception::{Ends, Refused};
 use crate::sending::RETRANSMIT_RETRY;
 
 impl Node {
@@ -72,9 +71,8 @@ impl Node {
             self.outbox.counters.refused += 1;
             if let Some(from) = self.adjacencies.peer_of(session) {
                 let why = alloc::format!("{refusal} (draft-ietf-dtn-bibect-03)");
-                let reason = RefuseReason::NotAcceptable;
-                self.outbox
-                    .occurred(Occurrence::RefusedIncoming { from, reason, why });
+                let refused = Refused::not_acceptable(why);
+                self.outbox.occurred(refused.occurrence(from));
             }
         }
     }

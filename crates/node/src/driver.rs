@@ -519,6 +519,8 @@ pub enum Occurrence {
         reason: RefuseReason,
         /// The rule that was broken, with the section of the standard where there is one.
         why: String,
+        /// Whether only another copy of it is in its way, as is usual with a router that makes copies.
+        is_double: bool,
     },
     /// A neighbour refused a bundle.
     RefusedOutgoing {

@@ -158,10 +158,7 @@ impl Node {
             && !planted(Mutant::ShareOfSourceIgnored)
         {
             counters.limited_source += 1;
-            Refused {
-                reason: RefuseReason::SourceFull,
-                why: format!("the source has {has}"),
-            }
+            Refused::new(RefuseReason::SourceFull, format!("the source has {has}"))
         } else {
             return Ok(());
         };
@@ -186,11 +183,8 @@ fn exceeded(
     Some(format!("its {most} bundles in the store"))
 }
 
-const fn no_resources(why: alloc::string::String) -> Refused {
-    Refused {
-        reason: RefuseReason::NoResources,
-        why,
-    }
+fn no_resources(why: alloc::string::String) -> Refused {
+    Refused::new(RefuseReason::NoResources, why)
 }
 
 #[cfg(test)]

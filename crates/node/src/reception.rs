@@ -10,12 +10,15 @@ use bytes::{Bytes, BytesMut};
 use dhow_bundle::crc::{crc32c, joined_crc32c};
 use dhow_bundle::storage::{BundleKey, Piece, StoreCommand};
 use dhow_bundle::v6::trailer::MAX_TRAILER_OCTETS;
-use dhow_bundle::{Header, Now, PayloadVerifier, Refusal};
+use dhow_bundle::{Header, NodeId, Now, PayloadVerifier, Refusal};
 use dhow_link::stream::{LinkCommand, RefuseReason, TransferId};
 
 use crate::adjacencies::early::Run;
 use crate::adjacencies::session_id::SessionId;
 use crate::admission::Admission;
+use crate::driver::Occurrence;
+use crate::forwarding::Forwarding;
+use crate::held::Held;
 use crate::held::arrivals::Origin;
 use crate::node::Node;
 
@@ -81,14 +84,44 @@ pub(crate) struct Ends {
 pub(crate) struct Refused {
     pub(crate) reason: RefuseReason,
     pub(crate) why: String,
+    /// Whether only another copy is in its way, and its router makes copies.
+    is_double: bool,
 }
 
 impl Refused {
-    pub(crate) fn not_acceptable(why: impl ToString) -> Self {
+    pub(crate) fn new(reason: RefuseReason, why: impl Into<String>) -> Self {
         Self {
-            reason: RefuseReason::NotAcceptable,
-            why: why.to_string(),
+            reason,
+            why: why.into(),
+            is_double: false,
         }
+    }
+
+    /// The refusal of a bundle for another copy, which has this key: with a router that makes copies that is usual.
+    pub(crate) fn for_copy(
+        (held, key): (&Held, BundleKey),
+        forwarding: &Forwarding,
+        reason: RefuseReason,
+        why: impl Into<String>,
+    ) -> Self {
+        Self {
+            is_double: forwarding.is_routed(held, key),
+            ..Self::new(reason, why)
+        }
+    }
+
+    /// The occurrence of which the operator is told.
+    pub(crate) fn occurrence(self, from: NodeId) -> Occurrence {
+        Occurrence::RefusedIncoming {
+            from,
+            reason: self.reason,
+            why: self.why,
+            is_double: self.is_double,
+        }
+    }
+
+    pub(crate) fn not_acceptable(why: impl ToString) -> Self {
+        Self::new(RefuseReason::NotAcceptable, why.to_string())
     }
 
     /// The bundle breaks a rule.
@@ -265,10 +298,7 @@ impl Node {
                 octets: arrived,
                 taken: true,
             })),
-            Admission::Known => Err(Refused {
-                reason: RefuseReason::Completed,
-                why: String::new(),
-            }),
+            Admission::Known => Err(Refused::new(RefuseReason::Completed, "")),
             Admission::Delete => Ok(Some(Reception::Discard {
                 octets: arrived,
                 taken: true,

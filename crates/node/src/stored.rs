@@ -153,10 +153,7 @@ impl Node {
                 if let Some(neighbour) = self.adjacencies.neighbour_mut(session) {
                     neighbour.receptions.remove(&transfer);
                 }
-                let refused = Refused {
-                    reason: RefuseReason::NoResources,
-                    why,
-                };
+                let refused = Refused::new(RefuseReason::NoResources, why);
                 self.refuse(now, session, transfer, refused);
             }
             Origin::Client { stream, request } => {

@@ -160,10 +160,10 @@ impl Held {
         if id.fragment.is_some()
             && (self.retracted.iter()).any(|other| same(other) && start(id) > start(other))
         {
-            return Err(Refused {
-                reason: RefuseReason::Retransmit,
-                why: "what comes before this fragment turned out wrong".into(),
-            });
+            return Err(Refused::new(
+                RefuseReason::Retransmit,
+                "what comes before this fragment turned out wrong",
+            ));
         }
         self.retracted
             .retain(|other| !same(other) || start(id) > start(other));

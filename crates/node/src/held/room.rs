@@ -223,10 +223,8 @@ impl Held {
 
     pub(crate) fn full(&self, why: &str) -> Refused {
         let (octets, bundles) = (self.taken_octets(), self.taken_bundles());
-        Refused {
-            reason: RefuseReason::NoResources,
-            why: format!("the store holds {octets} octets in {bundles} bundles{why}"),
-        }
+        let why = format!("the store holds {octets} octets in {bundles} bundles{why}");
+        Refused::new(RefuseReason::NoResources, why)
     }
 
     pub(crate) fn no_room(&self, config: &Config, octets: u64) -> Refused {

@@ -8,6 +8,7 @@ use crate::world::client::Client;
 use dhow_bundle::{Header, Reading};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Acknowledgments, Config, DropPolicy, RouterKind, Routing};
+use dhow_node::driver::Occurrence;
 use proptest::prelude::*;
 
 /// Nodes in a circle, each with a session to the next.
@@ -68,6 +69,23 @@ fn headers(world: &World, at: usize) -> Vec<Header> {
 fn holders(world: &World) -> Vec<usize> {
     let all = 0..world.machines.len();
     all.filter(|at| !headers(world, *at).is_empty()).collect()
+}
+
+#[test]
+fn copies_that_meet_are_refused_as_doubles_where_a_router_makes_them() {
+    let mut refused = 0;
+    for seed in 0..8 {
+        let mut world = circle(4, seed, RouterKind::Epidemic, 8);
+        send(&mut world, 0, "ipn:9.1", 50);
+        world.settle_some(20_000);
+        for occurrence in world.machines.iter().flat_map(|it| &it.occurrences) {
+            if let Occurrence::RefusedIncoming { why, is_double, .. } = occurrence {
+                assert!(*is_double, "{why}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0);
 }
 
 #[test]
