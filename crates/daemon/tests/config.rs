@@ -966,6 +966,18 @@ fn discovery_that_could_find_nobody_is_refused() {
             "[[discover]]\naccept = [\"ipn\"]\n",
             "is not an endpoint-ID pattern",
         ),
+        (
+            "[[discover]]\naccept = []\n",
+            "'accept' names nobody\nhint: without the key every node may be found; for example: accept = ",
+        ),
+        (
+            "[[discover]]\naccept = [\"ipn:[1-9].*\", \"ipn:6.*|ipn:5.1\"]\n",
+            "'ipn:5.1' matches no node ID\nhint: a node ID is ipn:5.0 or dtn://beta/",
+        ),
+        (
+            "[[discover]]\naccept = [\"dtn://beta/mail\"]\n",
+            "'dtn://beta/mail' matches no node ID",
+        ),
     ] {
         let refusal = refusal(&format!("{NODE}{text}"));
         assert!(refusal.contains(said), "{refusal}");

@@ -80,6 +80,12 @@ impl EidPattern {
         self.items.iter().any(|item| item.matches(endpoint))
     }
 
+    /// Whether the set has a node ID in it (RFC 9171 4.2.5.2): `ipn` ones have service number 0 (RFC 9758 5.6), `dtn` ones no demux.
+    #[must_use]
+    pub fn has_node_ids(&self) -> bool {
+        self.items.iter().any(Item::has_node_ids)
+    }
+
     /// Rank of the pattern among those that match an endpoint, greater for smaller sets: schemes before everything, then nodes before
     /// services, numbers before intervals before `*`, and longer names of demuxes. `None` where it does not match.
     #[must_use]
@@ -167,6 +173,22 @@ impl Item {
             }
         };
         first * DIGIT * DIGIT + second * DIGIT + third
+    }
+
+    fn has_node_ids(&self) -> bool {
+        match self {
+            Self::AnyScheme | Self::AnyDtn | Self::AnyIpn => true,
+            Self::Null => false,
+            Self::Ipn {
+                allocator,
+                node,
+                service,
+            } => {
+                let is_null = *allocator == Numbers::One(0) && *node == Numbers::One(0);
+                service.has(0) && !is_null
+            }
+            Self::Dtn { demux, .. } => demux.has(""),
+        }
     }
 
     fn matches(&self, endpoint: &EndpointId) -> bool {

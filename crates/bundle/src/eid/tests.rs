@@ -324,6 +324,32 @@ fn patterns_match_what_the_draft_says() {
     assert_eq!(nothing.to_string(), "");
 }
 
+#[test]
+fn patterns_with_node_ids_are_told_from_those_without() {
+    for (pattern, has) in [
+        ("*", true),
+        ("ipn:**", true),
+        ("dtn:*", true),
+        ("ipn:5.0", true),
+        ("ipn:5.*", true),
+        ("ipn:[1-5].[0-2]", true),
+        ("ipn:5.1", false),
+        ("ipn:*.[1+]", false),
+        ("dtn:none", false),
+        ("ipn:0.0.*", false),
+        ("dtn://n/", true),
+        ("dtn://*/*", true),
+        ("dtn://n/**", true),
+        ("dtn://n/mail", false),
+        ("dtn://n/mail/**", false),
+        ("ipn:5.1|dtn://n/", true),
+        ("", false),
+    ] {
+        let parsed: EidPattern = pattern.parse().unwrap();
+        assert_eq!(parsed.has_node_ids(), has, "{pattern}");
+    }
+}
+
 /// draft-ietf-dtn-eid-pattern B.1.4, B.1.6: normal and canonical forms.
 #[test]
 fn patterns_are_normalized() {

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use dhow_bundle::eid::EidPattern;
 use dhow_bundle::protocol::Protocol;
 use dhow_document::schema::{Absent, Kind, Occurs, Section, key, with_default};
 use dhow_document::{Document, Entries, FileError, nearest};
@@ -179,7 +180,7 @@ fn read_entry(
     }
     let usual = DiscoverConfig::usual(link);
     let config = DiscoverConfig {
-        accept: read_patterns(document, entries, "accept")?,
+        accept: read_accept(document, entries)?,
         announce: enabled(announces),
         listen: enabled(entries.is_true("listen")),
         dtn2: enabled(formats.contains(&Format::Dtn2)),
@@ -195,6 +196,29 @@ fn read_entry(
         dial,
     };
     Ok((config, settings))
+}
+
+/// The patterns of the node IDs that may be found.
+fn read_accept(document: &Document<'_>, entries: &Entries) -> Result<Vec<String>, FileError> {
+    const KEY: &str = "accept";
+    let line = entries.line_of(KEY);
+    if entries.has(KEY) && entries.list(KEY).is_empty() {
+        return Err(document
+            .fault(line, format!("'{KEY}' names nobody"))
+            .with_hint(
+                "without the key every node may be found; for example: accept = [\"ipn:[1-99].*\"]",
+            ));
+    }
+    let patterns = read_patterns(document, entries, KEY)?;
+    for pattern in patterns.iter().filter_map(|it| it.parse().ok()) {
+        let mut sets = EidPattern::sets(&pattern).map(|(_, set)| set);
+        if let Some(set) = sets.find(|set| !set.has_node_ids()) {
+            return Err(document
+                .fault(line, format!("'{set}' matches no node ID"))
+                .with_hint("a node ID is ipn:5.0 or dtn://beta/; patterns look like \"ipn:5.*\" or \"dtn://beta/*\""));
+        }
+    }
+    Ok(patterns)
 }
 
 fn read_destinations(
