@@ -1069,6 +1069,24 @@ fn an_interrupted_command_exits_with_130_and_leaves_nothing_unfinished() {
 }
 
 /// The lines of `dhow perf --json`; the last one is the summary.
+#[test]
+fn a_list_that_is_made_again_and_again_ends_with_130() {
+    let pair = Pair::start();
+    let mut child = dhow(&[
+        "neighbours",
+        "--watch",
+        "--json",
+        "--node",
+        &pair.beta.socket(),
+    ])
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let lines = Lines::of(child.stdout.take().unwrap());
+    assert!(lines.json().is_array());
+    assert_eq!(Reaped(child).end(rustix::process::Signal::INT), Some(130));
+}
+
 fn measured(said: &Said) -> (Vec<Value>, Value) {
     let mut lines = json_lines(&said.stdout);
     let summary = lines.pop().expect("a summary");

@@ -43,8 +43,11 @@ const LISTING: Listing = Listing {
 impl Neighbours {
     /// Prints the neighbours.
     pub fn run(&self, common: &Common) -> Result<Ending, Failure> {
-        let mut ending = LISTING.run(common)?;
-        while self.watch && !interrupt::is_requested() {
+        let ending = LISTING.run(common)?;
+        if !self.watch {
+            return Ok(ending);
+        }
+        while !interrupt::is_requested() {
             let next = Instant::now() + WATCH_INTERVAL;
             while Instant::now() < next && !interrupt::is_requested() {
                 thread::sleep(interrupt::LOOK);
@@ -55,8 +58,8 @@ impl Neighbours {
             if common.form() == output::Form::Text {
                 output::line("")?;
             }
-            ending = LISTING.run(common)?;
+            LISTING.run(common)?;
         }
-        Ok(ending)
+        Ok(Ending::Interrupted)
     }
 }
