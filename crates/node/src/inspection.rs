@@ -120,6 +120,7 @@ impl Node {
                 link: link.map(|link| link.config.name.clone()),
                 sessions: secured.len(),
                 is_secured: secured.contains(&true),
+                last_error: link.and_then(|link| link.last_error.clone()),
             }
         })
         .collect()

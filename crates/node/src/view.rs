@@ -127,6 +127,8 @@ pub struct NeighbourView {
     pub sessions: usize,
     /// Whether one of them is under TLS, in which it proved what policy asks for.
     pub is_secured: bool,
+    /// Why the last attempt of its link failed or the last session ended; `None` while all is well.
+    pub last_error: Option<String>,
 }
 
 /// An established session.

@@ -165,6 +165,7 @@ class Neighbour:
     link: str | None
     sessions: int
     verified: bool
+    last_error: str | None
 
 
 @dataclass(frozen=True, slots=True)

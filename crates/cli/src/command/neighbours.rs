@@ -36,6 +36,7 @@ const LISTING: Listing = Listing {
         Column("LINK", "link", Show::Plain),
         Column("SESSIONS", "sessions", Show::Count),
         Column("IDENTITY", "verified", Show::Either("verified", "claimed")),
+        Column("LAST ERROR", "last_error", Show::IfAny),
     ],
     none: "no neighbour is known",
 };

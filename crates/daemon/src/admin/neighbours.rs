@@ -26,6 +26,7 @@ pub struct NeighbourStatus {
     link: Option<String>,
     sessions: usize,
     verified: bool,
+    last_error: Option<String>,
 }
 
 /// All neighbours: those that were found, then those of other links that have had a session.
@@ -57,6 +58,7 @@ impl NeighbourStatus {
             link: view.link.clone(),
             sessions: view.sessions,
             verified: view.is_secured,
+            last_error: view.last_error.clone(),
         }
     }
 
@@ -78,6 +80,7 @@ impl NeighbourStatus {
             link: Some(link.name.clone()),
             sessions: own.clone().count(),
             verified: own.clone().any(|it| it.secured),
+            last_error: link.last_error.clone(),
         }
     }
 }
