@@ -19,6 +19,7 @@ use dhow_link::stream::{DownReason, PeerIdentities, RefuseReason, SessionParamet
 use crate::changes::Changes;
 use crate::config::{LinkId, ListenerId, Route};
 use crate::discovery::config::DiscoverId;
+use crate::discovery::origin::BeaconOrigin;
 use crate::steps::BundleStep;
 
 /// An octet stream (a connection) that a driver has opened or accepted, or a conversation with a peer by datagrams; never used twice.
@@ -354,6 +355,8 @@ pub struct LinkAddress {
     pub host: String,
     /// TCP or UDP port.
     pub port: u16,
+    /// The origin of the beacon, by which each address of the host is to be checked as it is dialled.
+    pub origin: BeaconOrigin,
 }
 
 /// Why an operator's command was refused.

@@ -247,6 +247,7 @@ impl Node {
                     name,
                     host: reach.host.to_string(),
                     port: reach.port,
+                    origin: reach.origin(),
                 })));
         }
     }

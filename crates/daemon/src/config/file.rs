@@ -8,6 +8,7 @@ use dhow_node::config::{
     Config, DialTime, Enabled, FirstRead, LinkConfig, ListenerConfig, PayloadChecksum, Reports, Tls,
 };
 use dhow_node::contacts::ContactTable;
+use dhow_node::discovery::origin::BeaconOrigin;
 
 use super::access::{Access, read_access};
 use super::address::split_address_or;
@@ -171,6 +172,8 @@ pub struct DialSettings {
     pub key: Option<PathBuf>,
     /// The key in that file, once [`NodeFile::settle_keys`] has read it.
     pub segment_key: Option<KeyFile>,
+    /// The origin of the beacon that told of the host and the port; `None` where an operator did.
+    pub beacon: Option<BeaconOrigin>,
 }
 
 /// The address to which neighbours connect, or send datagrams.
@@ -549,6 +552,7 @@ fn read_link(
             stall_timeout: entries.duration("stall_timeout"),
             key: entries.text("key").map(|path| document.resolve(path)),
             segment_key: None,
+            beacon: None,
         },
     ))
 }

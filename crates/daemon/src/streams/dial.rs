@@ -124,7 +124,12 @@ impl DialTable {
     /// A link is dialled as another, but at this address, if there is such another.
     pub fn add_like(&self, link: LinkId, like: LinkId, host: String, port: u16) {
         let settings = self.get(like);
-        let settings = settings.map(|like| DialSettings { host, port, ..like });
+        let settings = settings.map(|like| DialSettings {
+            host,
+            port,
+            beacon: None,
+            ..like
+        });
         self.links
             .borrow_mut()
             .extend(settings.map(|it| (link, it)));
@@ -137,6 +142,7 @@ impl DialTable {
             let settings = DialSettings {
                 host: found.host,
                 port: found.port,
+                beacon: Some(found.origin),
                 ..usual.clone()
             };
             self.links.borrow_mut().insert(found.link, settings);
@@ -375,12 +381,20 @@ fn no_address() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the host has no address")
 }
 
-/// The first addresses of a link's host.
+/// The first addresses of a link's host; of one of which a beacon told, those that it may tell of. The system takes more forms for an address than
+/// one (`localhost`, `127.1`, `2130706433`), and a name may have others by now.
 async fn resolve(settings: &DialSettings) -> io::Result<impl ExactSizeIterator<Item = SocketAddr>> {
     let resolve = tokio::net::lookup_host((settings.host.as_str(), settings.port));
     let found = tokio::time::timeout(settings.timeout, resolve).await;
     let found = found.map_err(|_| late())??;
-    let addresses: Vec<_> = found.take(ADDRESSES_MAX).collect();
+    let mut addresses: Vec<_> = found.take(ADDRESSES_MAX).collect();
+    if let Some(origin) = settings.beacon {
+        let refused = addresses.iter().find_map(|it| origin.check(*it).err());
+        addresses.retain(|it| origin.check(*it).is_ok());
+        if let Some(refused) = refused.filter(|_| addresses.is_empty()) {
+            return Err(io::Error::other(refused));
+        }
+    }
     Ok(addresses.into_iter())
 }
 
@@ -418,7 +432,44 @@ fn server_name(host: &str, stream: &TcpStream) -> ServerName<'static> {
 
 #[cfg(test)]
 mod tests {
+    use dhow_bundle::protocol::Protocol;
+    use dhow_node::discovery::origin::BeaconOrigin;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_name_in_a_beacon_from_elsewhere_leads_to_no_address_that_it_may_not_tell_of() {
+        let settings = |host: &str, beacon| DialSettings {
+            transport: Transport::Tcp,
+            protocol: Protocol::Auto,
+            host: host.to_owned(),
+            port: 9,
+            timeout: Duration::from_secs(2),
+            retry: Duration::from_secs(1),
+            sessions: 1,
+            path_check: Duration::ZERO,
+            stall_timeout: Duration::ZERO,
+            key: None,
+            segment_key: None,
+            beacon,
+        };
+        let resolved = async |host: &str, beacon| {
+            let settings = settings(host, beacon);
+            let found = resolve(&settings).await;
+            found.map(Iterator::collect::<Vec<_>>)
+        };
+        // The last three are forms of inet_aton(3).
+        for host in ["localhost", "127.0.0.1", "2130706433", "0", "224.77"] {
+            assert!(!resolved(host, None).await.unwrap().is_empty(), "{host}");
+            let error = resolved(host, Some(BeaconOrigin::Elsewhere)).await;
+            let said = error.unwrap_err().to_string();
+            assert!(said.starts_with("its beacon"), "{host}: {said}");
+        }
+        let here = resolved("localhost", Some(BeaconOrigin::ThisMachine)).await;
+        assert!(here.unwrap().iter().all(|it| it.ip().is_loopback()));
+        let elsewhere = resolved("192.0.2.1", Some(BeaconOrigin::Elsewhere)).await;
+        assert_eq!(elsewhere.unwrap(), ["192.0.2.1:9".parse().unwrap()]);
+    }
 
     #[tokio::test]
     async fn each_missing_session_has_one_attempt_that_waits_long() {

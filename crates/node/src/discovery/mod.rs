@@ -1,13 +1,14 @@
 //! Neighbours that are found by their beacons, and beacons that are sent: docs/discovery.md.
 //!
 //! Start reading at [`place`], the machine of one `[[discover]]` entry: beacons in, a table of [`neighbour`]s, each with the addresses where it
-//! may be; `announcing` says when a beacon is due and to whom. `finding.rs`, outside, makes links of neighbours.
+//! may be (`origin` says of which addresses a beacon may tell); `announcing` says when a beacon is due and to whom. `finding.rs`, outside, makes links of neighbours.
 //!
 //! This room never knows a link's state or a session: it is told whether there is one.
 
 pub(crate) mod announcing;
 pub mod config;
 pub(crate) mod neighbour;
+pub mod origin;
 pub(crate) mod place;
 pub mod refused;
 

@@ -3,12 +3,13 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr, SocketAddrV6};
 use core::time::Duration;
 
 use dhow_bundle::Instant;
 use dhow_link::discovery::{Format, Host, Service};
 
+use super::origin::{AddressRefusal, BeaconOrigin};
 use crate::config::LinkId;
 
 /// Addresses of one neighbour that are remembered, at most.
@@ -25,8 +26,15 @@ const PERIOD_MAX: Duration = Duration::from_secs(3_600);
 pub(crate) enum Where {
     /// At an address, within the scope of an interface where it is not 0.
     Address(IpAddr, u32),
-    /// At a name.
-    Name(String),
+    /// At a name, of which a beacon of this origin told: its addresses are known, and checked, only when it is dialled.
+    Name(String, BeaconOrigin),
+}
+
+impl Where {
+    /// At an address, whatever its port.
+    const fn at(address: SocketAddr) -> Self {
+        Self::Address(address.ip(), scope_of(address))
+    }
 }
 
 impl fmt::Display for Where {
@@ -35,7 +43,7 @@ impl fmt::Display for Where {
         match self {
             Self::Address(address, 0) => address.fmt(f),
             Self::Address(address, scope) => write!(f, "{address}%{scope}"),
-            Self::Name(name) => f.write_str(name),
+            Self::Name(name, _) => f.write_str(name),
         }
     }
 }
@@ -58,38 +66,51 @@ impl fmt::Display for Reach {
 }
 
 impl Reach {
-    /// The way to a service of a beacon that came from an address; `None` where nobody can be there.
-    pub(crate) fn of(service: &Service, from: SocketAddr) -> Option<Self> {
+    /// The way to a service of a beacon that came from an address.
+    ///
+    /// # Errors
+    /// No node is to be dialled there.
+    pub(crate) fn of(service: &Service, from: SocketAddr) -> Result<Self, AddressRefusal> {
+        let origin = BeaconOrigin::of(from.ip());
+        let told = |address| {
+            let address = located(address, from);
+            origin.check(address).map(|()| Where::at(address))
+        };
         let host = match &service.host {
-            Host::Sender => at(from.ip(), from),
-            Host::Address(address) => {
-                let is_loopback = address.is_loopback() && !from.ip().is_loopback();
-                let is_broadcast = matches!(address, IpAddr::V4(it) if it.is_broadcast());
-                // An address of one link is of use to nodes on it, as a beacon that came from such an address shows.
-                let is_of_link = matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
-                let is_lost = is_of_link && scope_of(from) == 0;
-                if is_loopback || is_broadcast || is_lost || address.is_multicast() {
-                    return None;
-                }
-                at(*address, from)
-            }
-            Host::Name(name) => Where::Name(name.clone()),
+            Host::Sender => Where::at(located(from.ip(), from)),
+            Host::Address(address) => told(*address)?,
+            // An address may be written as a name.
+            Host::Name(name) => match name.parse() {
+                Ok(address) => told(address)?,
+                Err(_) => Where::Name(name.clone(), origin),
+            },
         };
         let port = service.port;
-        Some(Self { host, port })
+        Ok(Self { host, port })
+    }
+
+    /// The origin of a beacon that may tell of it: only one of this machine tells of a loopback address.
+    pub(crate) fn origin(&self) -> BeaconOrigin {
+        match &self.host {
+            Where::Address(address, _) => BeaconOrigin::of(*address),
+            Where::Name(_, origin) => *origin,
+        }
     }
 
     /// Whether it is at the address from which its beacon came: the best there is, since something came from there.
     fn is_at(&self, from: IpAddr) -> bool {
-        matches!(self.host, Where::Address(address, _) if address == from)
+        matches!(self.host, Where::Address(address, _) if address == from.to_canonical())
     }
 }
 
-/// An address; one of a link alone has the scope of the interface on which the beacon came.
-fn at(address: IpAddr, from: SocketAddr) -> Where {
-    let is_of_link = matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
-    let scope = if is_of_link { scope_of(from) } else { 0 };
-    Where::Address(address, scope)
+/// An address in its shortest form, at no port; one of a link alone has the scope of the interface on which the beacon came.
+fn located(address: IpAddr, from: SocketAddr) -> SocketAddr {
+    match address.to_canonical() {
+        IpAddr::V6(it) if it.is_unicast_link_local() => {
+            SocketAddrV6::new(it, 0, 0, scope_of(from)).into()
+        }
+        address => SocketAddr::new(address, 0),
+    }
 }
 
 /// The number of the interface at which an address of a link is; 0 of all others.
@@ -187,7 +208,7 @@ impl Neighbour {
             let rank = |it: &Candidate| match &it.reach.host {
                 _ if it.reach.is_at(it.source) => 0,
                 Where::Address(..) => 1,
-                Where::Name(_) => 2,
+                Where::Name(..) => 2,
             };
             let behind = rank(&candidate);
             let place = self.candidates.partition_point(|it| rank(it) <= behind);

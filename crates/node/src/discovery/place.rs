@@ -211,7 +211,7 @@ impl Place {
             return Err(Refused::NoService);
         }
         let mut ways: Vec<_> = fitting
-            .filter_map(|service| Reach::of(service, from))
+            .filter_map(|service| Reach::of(service, from).ok())
             .collect();
         if ways.is_empty() {
             return Err(Refused::Address);

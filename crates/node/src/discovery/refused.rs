@@ -11,7 +11,7 @@ pub enum Refused {
     NotAccepted,
     /// The beacon has no service of the convergence layer that is asked for.
     NoService,
-    /// Its services are at addresses where nobody is: multicast, broadcast, or a loopback address from elsewhere.
+    /// Its services are at addresses where nobody is: multicast, broadcast, zeros, or a loopback address from elsewhere.
     Address,
     /// A session at its address was with somebody else, a while ago.
     Identity,

@@ -10,6 +10,7 @@ use dhow_bundle::NodeId;
 use dhow_link::discovery::{Beacon, Format, Host, Service, ServiceProtocol};
 use dhow_node::api::wire::BundleAdu;
 use dhow_node::config::{Config, DiscoverConfig, DiscoverId, Enabled, LinkConfig};
+use dhow_node::discovery::origin::BeaconOrigin;
 use dhow_node::discovery::refused::Refused;
 use dhow_node::driver::{BeaconTo, Event, LinkAddress, Occurrence, OperatorCommand, Ticket};
 use dhow_node::view::{LinkOrigin, NeighbourView};
@@ -303,22 +304,60 @@ fn addresses_at_which_nobody_can_be_are_refused() {
             }],
         )
     };
-    for host in [
+    let refused_hosts = [
         "224.0.0.142",
         "255.255.255.255",
         "127.0.0.1",
         "::1",
         "ff02::142",
-    ] {
+        "::ffff:127.0.0.1",
+        "::ffff:224.0.0.142",
+        "::ffff:0.0.0.0",
+    ];
+    for host in refused_hosts {
         say(&mut world, 0, address(7), &at(host));
     }
-    assert_eq!(refused(&world, 0, Refused::Address), 5);
+    for name in ["127.0.0.1", "224.0.0.142", "0.0.0.0"] {
+        let service = Service {
+            host: Host::Name(name.into()),
+            ..service(1)
+        };
+        say(&mut world, 0, address(7), &beacon(2, vec![service]));
+    }
+    assert_eq!(refused(&world, 0, Refused::Address), 11);
     assert_eq!(found(&world, 0).len(), 0);
     let loopback = SocketAddr::from(([127, 0, 0, 1], 4551));
     say(&mut world, 0, loopback, &at("127.0.0.1"));
     world.settle_some(10);
     let LinkAddress { host, port, .. } = world.machines[0].found[0].clone();
     assert_eq!((host.as_str(), port), ("127.0.0.1", 2));
+}
+
+#[test]
+fn the_driver_is_told_from_where_the_name_of_a_host_came_and_a_form_of_an_address_is_no_other_one()
+{
+    let mut world = nodes(1, 1, |_, _| {});
+    let hosts = [
+        Host::Name("localhost".into()),
+        Host::Address("::ffff:192.0.2.9".parse().unwrap()),
+    ];
+    let services = hosts.map(|host| Service { host, ..service(1) });
+    let loopback = SocketAddr::from(([127, 0, 0, 1], 4551));
+    for (node, from, service) in [(2, address(7), 0), (3, loopback, 0), (4, address(7), 1)] {
+        let services = vec![services[service].clone()];
+        say(&mut world, 0, from, &beacon(node, services));
+    }
+    world.settle_some(10);
+    let told = world.machines[0].found.iter();
+    let told: Vec<_> = told.map(|it| (it.host.as_str(), it.origin)).collect();
+    assert_eq!(
+        told,
+        [
+            ("localhost", BeaconOrigin::Elsewhere),
+            ("localhost", BeaconOrigin::ThisMachine),
+            ("192.0.2.9", BeaconOrigin::Elsewhere),
+        ]
+    );
 }
 
 #[test]
