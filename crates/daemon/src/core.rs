@@ -15,7 +15,7 @@ use dhow_bundle::{Instant, Now};
 use dhow_link::datagram::Limit;
 use dhow_link::{Batch, Gather};
 use dhow_node::Node;
-use dhow_node::config::{DiscoverId, LinkId};
+use dhow_node::config::DiscoverId;
 use dhow_node::driver::{
     Action, Announcement, Event, Occurrence, OperatorCommand, OperatorRefusal, Path, Purpose,
     StreamId, Ticket,
@@ -277,15 +277,9 @@ impl Core {
         });
     }
 
-    /// A link's name.
-    #[must_use]
-    pub fn link_name(&self, link: LinkId) -> String {
-        self.state.borrow().journal.link_name(link)
-    }
-
-    /// An operator's link has been made.
-    pub fn add_link(&self, link: LinkId, name: String) {
-        self.state.borrow_mut().journal.set_link(link, name);
+    /// Tells the journal something, or asks it.
+    pub fn journal<T>(&self, tell: impl FnOnce(&mut Journal) -> T) -> T {
+        tell(&mut self.state.borrow_mut().journal)
     }
 
     /// Octets that the stream is to write, at most about `limit`, put into `out`; false when the disk
@@ -628,7 +622,7 @@ impl State {
                 }
             }
             Action::LinkFound(found) => {
-                self.journal.set_link(found.link, found.name.clone());
+                (self.journal).set_found_link(found.link, found.name.clone());
                 self.dials.push(DialOrder::Found(found));
             }
             Action::Occurred(occurrence) => {

@@ -15,6 +15,7 @@ use crate::http::events::Events;
 use crate::lines::{Kind, Lines};
 use crate::quota_line::QuotaLine;
 use crate::strangers::Strangers;
+use crate::unreached::Unreached;
 
 /// Addresses named in one line: a neighbour may have several sessions.
 const ADDRESSES_PER_LINE: usize = 3;
@@ -26,6 +27,7 @@ pub struct Journal {
     links: Vec<String>,
     streams: BTreeMap<StreamId, Connection>,
     strangers: Strangers,
+    unreached: Unreached,
     lines: Lines,
     quota: QuotaLine,
     /// The listeners over HTTP.
@@ -61,6 +63,7 @@ impl Journal {
             links,
             streams: BTreeMap::new(),
             strangers: Strangers::default(),
+            unreached: Unreached::default(),
             lines: Lines::default(),
             quota: QuotaLine::default(),
             events: Events::default(),
@@ -75,7 +78,19 @@ impl Journal {
     }
 
     /// A link has been made, or one of the same number before it is no more.
-    pub fn set_link(&mut self, LinkId(link): LinkId, name: String) {
+    pub fn set_link(&mut self, link: LinkId, name: String) {
+        self.unreached.forget(link);
+        self.name_link(link, name);
+    }
+
+    /// A beacon told of a link's neighbour, or of another address of it.
+    pub fn set_found_link(&mut self, link: LinkId, name: String) {
+        let is_same = self.link_name(link) == name;
+        self.unreached.find(link, is_same);
+        self.name_link(link, name);
+    }
+
+    fn name_link(&mut self, LinkId(link): LinkId, name: String) {
         let Ok(at) = usize::try_from(link) else {
             return;
         };
@@ -142,6 +157,16 @@ impl Journal {
         self.failed(stream, why, now);
         if let Some(connection) = self.streams.get_mut(&stream) {
             connection.told = true;
+        }
+    }
+
+    /// The neighbour of a link that was found is not at this place.
+    pub fn unreached(&mut self, link: LinkId, to: (&str, u16), why: &str, now: Instant) {
+        let (name, (host, port)) = (self.link_name(link), to);
+        if self.unreached.may_say(&mut self.lines, link, now) {
+            tracing::info!(link = name, "cannot connect to {host}:{port}: {why}");
+        } else {
+            tracing::debug!(link = name, "cannot connect to {host}:{port}: {why}");
         }
     }
 
@@ -280,6 +305,9 @@ impl Journal {
     fn established(&mut self, stream: StreamId, peer: &NodeId) -> Option<SocketAddr> {
         let connection = self.streams.get_mut(&stream)?;
         connection.peer = Some(peer.clone());
+        if let Some(link) = connection.link {
+            self.unreached.reach(link);
+        }
         connection.address
     }
 
@@ -314,8 +342,12 @@ impl Journal {
         let Some(link) = connection.and_then(|connection| connection.link) else {
             return self.strangers.say((stream.0, address), why, now);
         };
-        let (link, address) = (self.link_name(link), address.map(display));
-        if self.lines.may_say(Kind::NoSession, None, now) {
+        let may_say = match self.unreached.is_found(link) {
+            true => self.unreached.may_say(&mut self.lines, link, now),
+            false => self.lines.may_say(Kind::NoSession, None, now),
+        };
+        if may_say {
+            let (link, address) = (self.link_name(link), address.map(display));
             tracing::warn!(stream = stream.0, link, address, "no session: {why}");
         }
     }
@@ -696,6 +728,54 @@ mod tests {
                 r#"WARN more connections ended before a session was up more=498 last="the peer broke the protocol: contact header, RFC 9174 4.2" address=192.0.2.9:1000"#,
             ]
         );
+    }
+
+    #[test]
+    fn found_neighbours_that_are_not_reached_make_few_lines() {
+        let lines = logged(|journal| {
+            for link in 1..=300 {
+                journal.set_found_link(LinkId(link), format!("found-ipn-{link}"));
+            }
+            // Each is dialled at one address after the other, and again and again, for ten minutes.
+            for second in 0..600 {
+                for link in 1..=300 {
+                    journal.set_found_link(LinkId(link), format!("found-ipn-{link}"));
+                    let why = match second % 2 {
+                        0 => "no answer in time",
+                        _ => "no route",
+                    };
+                    let to = ("192.0.2.1", u16::try_from(second).unwrap());
+                    journal.unreached(LinkId(link), to, why, at(second * 1_000));
+                }
+                journal.flush(at(second * 1_000));
+            }
+        });
+        let first = r#"INFO cannot connect to 192.0.2.1:0: no answer in time link="found-ipn-1""#;
+        assert_eq!(lines[0], first);
+        let told = (lines.iter()).filter(|it| it.contains("cannot connect"));
+        assert_eq!(told.count(), 20);
+        let summary = "INFO more attempts to connect to found neighbours failed more=18000";
+        assert_eq!(lines.iter().filter(|it| *it == summary).count(), 8);
+        assert_eq!(lines.len(), 29, "{lines:?}");
+    }
+
+    #[test]
+    fn a_found_neighbour_that_was_there_is_told_of_again() {
+        let lines = logged(|journal| {
+            let (link, to) = (LinkId(7), ("192.0.2.1", 4556));
+            journal.set_found_link(link, "found-ipn-3".to_owned());
+            journal.unreached(link, to, "no route", at(0));
+            journal.unreached(link, to, "no route", at(1_000));
+            journal.connected(StreamId(1), &Purpose::Dialled { link }, None);
+            journal.log(&up(1, Some(link)), at(2_000));
+            journal.forget(StreamId(1));
+            journal.unreached(link, to, "no route", at(3_000));
+            // The same number may be that of another neighbour later, or of an operator's link.
+            journal.set_found_link(link, "found-ipn-4".to_owned());
+            journal.unreached(link, to, "no route", at(4_000));
+        });
+        let told = (lines.iter()).filter(|it| it.contains("cannot connect"));
+        assert_eq!(told.count(), 3, "{lines:?}");
     }
 
     #[test]

@@ -54,6 +54,7 @@ pub mod storing;
 mod strangers;
 pub mod streams;
 pub mod telemetry;
+mod unreached;
 pub mod web;
 
 pub use run::{Ready, RunError, run};

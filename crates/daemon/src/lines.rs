@@ -8,6 +8,9 @@ use dhow_bundle::{Instant, NodeId};
 /// Lines are counted in intervals of this length; at its end one line tells of those that were left out.
 const INTERVAL: Duration = Duration::from_secs(10);
 
+/// The same of lines that follow each other without anybody's doing, for as long as something is as it is.
+const LONG_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Lines of one kind about one neighbour, or about none, in an interval, at most.
 const LINES_MAX: u32 = 20;
 
@@ -52,6 +55,8 @@ pub enum Kind {
     RecordUnread,
     /// A neighbour was found or lost.
     Neighbour,
+    /// A neighbour that was found was not reached.
+    Unreached,
 }
 
 impl Kind {
@@ -70,6 +75,7 @@ impl Kind {
             Self::Deleted => "more bundles were deleted",
             Self::StoreRefused => "more refusals of the store",
             Self::Neighbour => "more neighbours were found or lost",
+            Self::Unreached => "more attempts to connect to found neighbours failed",
             Self::Unread => "more reads of stored octets failed",
             Self::RecordUnread => "more administrative records were for nothing that is here",
             Self::Quarantined => "more bundles are damaged on disk and in quarantine",
@@ -82,8 +88,20 @@ impl Kind {
     const fn is_news(self) -> bool {
         matches!(
             self,
-            Self::SessionUp | Self::SessionDown | Self::Expired | Self::Deleted | Self::Neighbour
+            Self::SessionUp
+                | Self::SessionDown
+                | Self::Expired
+                | Self::Deleted
+                | Self::Neighbour
+                | Self::Unreached
         )
+    }
+
+    const fn interval(self) -> Duration {
+        match self {
+            Self::Unreached => LONG_INTERVAL,
+            _ => INTERVAL,
+        }
     }
 }
 
@@ -122,14 +140,23 @@ impl Lines {
         self.count((kind, None), most, now)
     }
 
+    /// A line is not logged, but counted.
+    pub fn leave_out(&mut self, kind: Kind, now: Instant) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.flush(now);
+        }
+        self.count((kind, None), 0, now);
+    }
+
     fn count(&mut self, what: (Kind, Option<NodeId>), most: u32, now: Instant) -> bool {
+        let interval = what.0.interval();
         let begun = Count {
             since: now,
             said: 0,
             unsaid: 0,
         };
         let count = self.counts.entry(what).or_insert(begun);
-        if now - count.since >= INTERVAL {
+        if now - count.since >= interval {
             *count = begun;
         }
         if count.said < most {
@@ -137,7 +164,7 @@ impl Lines {
             return true;
         }
         count.unsaid += 1;
-        let end = count.since + INTERVAL;
+        let end = count.since + interval;
         self.due = Some(self.due.map_or(end, |due| due.min(end)));
         false
     }
@@ -145,7 +172,7 @@ impl Lines {
     /// Tell of what was left out in intervals that are over.
     pub fn flush(&mut self, now: Instant) {
         self.counts.retain(|(kind, peer), count| {
-            let is_over = now - count.since >= INTERVAL;
+            let is_over = now - count.since >= kind.interval();
             if is_over && count.unsaid > 0 {
                 let peer = peer.as_ref().map(ToString::to_string);
                 let (more, what) = (count.unsaid, kind.summary());
@@ -156,8 +183,9 @@ impl Lines {
             }
             !is_over
         });
-        let unsaid = self.counts.values().filter(|count| count.unsaid > 0);
-        self.due = unsaid.map(|count| count.since + INTERVAL).min();
+        let unsaid = self.counts.iter().filter(|(_, count)| count.unsaid > 0);
+        let ends = unsaid.map(|((kind, _), count)| count.since + kind.interval());
+        self.due = ends.min();
     }
 
     /// When `flush` has something to tell.
@@ -196,6 +224,20 @@ mod tests {
         lines.flush(at_ms(10_000));
         assert_eq!(lines.due(), None);
         assert!(lines.may_say(Kind::Refused, Some(&peer(1)), at_ms(10_000)));
+    }
+
+    #[test]
+    fn lines_that_are_left_out_are_counted_over_the_interval_of_their_kind() {
+        let mut lines = Lines::default();
+        assert!(lines.may_say(Kind::Unreached, None, at_ms(0)));
+        for ms in 1..59_000 {
+            lines.leave_out(Kind::Unreached, at_ms(ms));
+        }
+        assert_eq!(lines.due(), Some(at_ms(60_000)));
+        let count = lines.counts.get(&(Kind::Unreached, None)).unwrap();
+        assert_eq!((count.said, count.unsaid), (1, 58_999));
+        lines.flush(at_ms(60_000));
+        assert_eq!((lines.due(), lines.counts.len()), (None, 0));
     }
 
     #[test]

@@ -175,7 +175,7 @@ async fn add_link(core: &Core, links: &DialTable, link: NewLink) -> Option<Outco
     core.operate(command, answer);
     let outcome = answered.await.ok();
     match outcome {
-        Some(Ok(())) => core.add_link(link, name),
+        Some(Ok(())) => core.journal(|it| it.set_link(link, name)),
         _ => links.remove(link),
     }
     outcome

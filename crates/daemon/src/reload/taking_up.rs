@@ -83,7 +83,7 @@ impl Switchboard {
             }
             if let Some(link) = link {
                 self.dials.set(link, settings);
-                self.core.add_link(link, name);
+                self.core.journal(|it| it.set_link(link, name));
             }
         }
         for id in closed {

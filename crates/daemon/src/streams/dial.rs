@@ -43,7 +43,7 @@ pub enum DialOrder {
     Stop(LinkId),
 }
 
-/// The failure of each link's last attempt, so that an operator reads of it once and not with
+/// The failure of the last attempt of each link that an operator made, so that the log has it once and not with
 /// every attempt.
 type LastFailures = Rc<RefCell<BTreeMap<LinkId, String>>>;
 
@@ -184,7 +184,7 @@ pub async fn dial_on_demand(core: Core, links: DialTable, means: Means) {
             let link = match order {
                 DialOrder::Dial(link) => link,
                 DialOrder::Found(found) => {
-                    // The failure of an earlier link of this number is none of this one.
+                    // The failure of an earlier link of this number is none of one that is made later.
                     failures.borrow_mut().remove(&found.link);
                     links.find(*found);
                     continue;
@@ -242,9 +242,7 @@ async fn dial(
     match begun {
         Ok(()) => drop(failures.borrow_mut().remove(&link)),
         Err(error) => {
-            let known = failures.borrow_mut().insert(link, error.to_string());
-            let is_known = known == Some(error.to_string());
-            failed(&core, link, &settings, (&error, is_known));
+            failed(&core, link, &settings, (&error, &failures));
             // A name may lead elsewhere next time, and nobody says so.
             let absent = error.get_ref().and_then(|it| it.downcast_ref::<Absent>());
             let absent = absent.filter(|_| settings.host.parse::<IpAddr>().is_ok());
@@ -338,14 +336,21 @@ fn failed(
     core: &Core,
     link: LinkId,
     settings: &DialSettings,
-    (error, is_known): (&io::Error, bool),
+    (error, failures): (&io::Error, &LastFailures),
 ) {
-    let (said, name) = (error.to_string(), core.link_name(link));
+    let said = error.to_string();
     let DialSettings { host, port, .. } = settings;
-    if is_known {
-        tracing::debug!(link = name, "cannot connect to {host}:{port}: {said}");
+    if settings.beacon.is_some() {
+        let now = core.now().monotonic;
+        core.journal(|it| it.unreached(link, (host, *port), &said, now));
     } else {
-        tracing::info!(link = name, "cannot connect to {host}:{port}: {said}");
+        let name = core.journal(|it| it.link_name(link));
+        let known = failures.borrow_mut().insert(link, said.clone());
+        if known.as_ref() == Some(&said) {
+            tracing::debug!(link = name, "cannot connect to {host}:{port}: {said}");
+        } else {
+            tracing::info!(link = name, "cannot connect to {host}:{port}: {said}");
+        }
     }
     core.count(|counts| counts.dial_failures += 1);
     core.handle(Event::DialFailed { link, reason: said });
