@@ -318,6 +318,7 @@ async fn live(
     let identity: Identity = Rc::new(RefCell::new(tls));
     let means = Means {
         places: Places::new(places.links),
+        found: Places::new(places.found),
         identity: Rc::clone(&identity),
         carriers,
         ports: Rc::clone(&ports),

@@ -48,6 +48,11 @@ impl Places {
     pub fn take(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.free).try_acquire_owned().ok()
     }
+
+    /// A place, as soon as there is one: those that wait for it have theirs in turn.
+    pub async fn wait(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.free).acquire_owned().await.ok()
+    }
 }
 
 /// Accept neighbours for as long as the node runs. None is left waiting: where there is no place, another
@@ -240,4 +245,32 @@ fn spawn(
         served.await;
         drop(place);
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn those_that_wait_for_a_place_have_it_in_turn() {
+        let places = Places::new(1);
+        let taken = places.take().unwrap();
+        assert!(places.take().is_none());
+        let (told, mut turns) = tokio::sync::mpsc::unbounded_channel();
+        for turn in 0..3 {
+            let (places, told) = (places.clone(), told.clone());
+            drop(tokio::spawn(async move {
+                let place = places.wait().await;
+                told.send((turn, place)).unwrap();
+            }));
+            tokio::task::yield_now().await;
+        }
+        assert!(turns.try_recv().is_err());
+        drop(taken);
+        for expected in 0..3 {
+            let (turn, place) = turns.recv().await.unwrap();
+            assert_eq!(turn, expected);
+            assert!(place.is_some() && places.take().is_none());
+        }
+    }
 }

@@ -163,8 +163,11 @@ impl DialTable {
 /// All that dialling takes.
 #[derive(Clone)]
 pub struct Means {
-    /// Places for connections.
+    /// Places for connections to those that an operator named.
     pub places: Places,
+    /// Places for connections to those that were found: so many announced addresses may be nobody's that their attempts would leave no place to
+    /// others.
+    pub found: Places,
     /// This node's identity, if it has one.
     pub identity: Identity,
     /// The links that have no carrier.
@@ -262,7 +265,13 @@ async fn connect_for(
     settings: &DialSettings,
     means: &Means,
 ) -> io::Result<()> {
-    let place = means.places.take();
+    let place = match settings.beacon {
+        None => means.places.take(),
+        Some(_) => {
+            let place = tokio::time::timeout(settings.timeout, means.found.wait());
+            place.await.ok().flatten()
+        }
+    };
     let Some(place) = place else {
         return Err(io::Error::other(
             "no more files may be opened for links (see ulimit -n)",

@@ -28,7 +28,7 @@ use crate::clock::Clock;
 use crate::config::file::ClockSetting;
 use crate::datagrams::calls::Addresses;
 use crate::datagrams::seal::SegmentKey;
-use crate::open_files;
+use crate::open_files::{self, Dialled};
 
 /// System calls in which datagrams are read before anything else happens.
 const CALLS_PER_TURN: usize = 8;
@@ -87,7 +87,11 @@ pub(super) struct Station<'a> {
 /// When the address cannot be had, the socket or the directory fails, or the thread that makes files durable has ended.
 pub fn run(settings: Settings, watch: &mut dyn Watch) -> io::Result<End> {
     // A block has a file that is written and the same one to be read. Blocks beyond the system's limit are refused.
-    open_files::allow(settings.blocks).map_err(io::Error::other)?;
+    let blocks = Dialled {
+        configured: settings.blocks,
+        found: 0,
+    };
+    open_files::allow(blocks).map_err(io::Error::other)?;
     let socket = Socket::bind(settings.listen)?;
     // The blocks of a relay are its own as long as it runs.
     let _lock = match settings.work {
