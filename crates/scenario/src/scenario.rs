@@ -5,7 +5,7 @@ pub use dhow_bundle::protocol::{
     Aggregation, Framing, LtpPolicy, OnSent, Protocol, RedPart, StcpPolicy, Transport, UdpPolicy,
 };
 use dhow_bundle::router::{Acknowledgments, DropPolicy};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -562,6 +562,16 @@ impl Scenario {
             &fs::read_to_string(path).map_err(unreadable)?,
             settings,
         )
+    }
+
+    /// The nodes with a router that makes copies: their bundles need no way that is known ahead.
+    #[must_use]
+    pub fn copying_nodes(&self) -> BTreeSet<NodeIndex> {
+        let copying = self
+            .routing
+            .iter()
+            .filter(|it| it.router != RouterKind::Static);
+        copying.map(|it| it.node).collect()
     }
 
     /// Reads a scenario's text; `path` is for messages and for the files that it names.

@@ -78,7 +78,10 @@ impl NetworkError {
             Self::Testbed(error) => error.hint.as_deref(),
             Self::Congestion(_) => Some("virtual time has bbr, reno and cubic"),
             Self::Contacts(_) => Some("dial = \"always\" needs no plan"),
-            Self::NoPath { .. } | Self::NodeId(_) => None,
+            Self::NoPath { .. } => Some(
+                "with a [[routing]] of a router that makes copies, as epidemic, it may wait for a meeting",
+            ),
+            Self::NodeId(_) => None,
         }
     }
 }
@@ -464,7 +467,8 @@ fn add_routing(scenario: &Scenario, blueprints: &mut [Blueprint]) {
     }
 }
 
-/// Routes from sources over the fewest links; `pass` is told of each node on the way from one to another, the first included.
+/// Routes from sources over the fewest links. Where there is no way, a node whose router makes copies has none to find: it keeps its bundles
+/// for whom it meets. `pass` is told of each node on the way from one to another, the first included.
 fn add_ways(
     scenario: &Scenario,
     blueprints: &mut [Blueprint],
@@ -473,6 +477,7 @@ fn add_ways(
     mut pass: impl FnMut(NodeIndex, NodeIndex, NodeIndex),
 ) -> Result<(), NetworkError> {
     let mut next = vec![None; neighbours.len()];
+    let copying = scenario.copying_nodes();
     for (to, sources) in sources {
         let reached = find_ways(to, &sources, neighbours, &mut next);
         let mut routed = BTreeSet::new();
@@ -480,6 +485,9 @@ fn add_ways(
             let mut here = from.0;
             while here != to.0 {
                 let Some(there) = next.get(here).copied().flatten() else {
+                    if copying.contains(&from) {
+                        break;
+                    }
                     return Err(NetworkError::NoPath {
                         from: name(scenario, from),
                         to: name(scenario, to),

@@ -44,7 +44,7 @@ pub(super) fn pairs(places: &[Place], reach: i64) -> Result<Vec<(u32, u32)>, Str
     squares.sort_unstable();
     let reaches = |place: Place, other: u32| {
         let other = usize::try_from(other).ok().and_then(|at| places.get(at));
-        other.is_some_and(|other| squared(place, *other) <= reach * reach)
+        other.is_some_and(|other| squared(place, *other) <= i128::from(reach) * i128::from(reach))
     };
     let mut pairs = Vec::new();
     for (host, place) in (0_u32..).zip(places) {
@@ -111,13 +111,33 @@ pub(super) fn meetings(
     Ok(meetings)
 }
 
-/// The square of how far apart two places are.
-pub(super) fn squared(first: Place, second: Place) -> i64 {
+/// The square of how far apart two places are, square millimetres.
+pub(super) fn squared(first: Place, second: Place) -> i128 {
     let (across, along) = (second.0 - first.0, second.1 - first.1);
-    across * across + along * along
+    i128::from(across) * i128::from(across) + i128::from(along) * i128::from(along)
 }
 
 /// The distance of two places, millimetres.
 pub(super) fn apart(first: Place, second: Place) -> i64 {
-    squared(first, second).isqrt()
+    let squared = squared(first, second);
+    // Few places are 3,000 km apart, and the root of a number of 64 bits is found sooner.
+    match i64::try_from(squared) {
+        Ok(squared) => squared.isqrt(),
+        Err(_) => i64::try_from(squared.isqrt()).unwrap_or(i64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_around_the_earth_are_as_far_apart_as_they_are() {
+        let far = 40_000_000_000;
+        assert_eq!(apart((0, 0), (3_000, 4_000)), 5_000);
+        assert_eq!(apart((0, 0), (far, 0)), far);
+        assert_eq!(apart((-far, 0), (far, 0)), 2 * far);
+        // The square of 2^32 has no room in 64 bits.
+        assert!(pairs(&[(0, 0), (1 << 32, 0)], 10_000).unwrap().is_empty());
+    }
 }

@@ -116,3 +116,36 @@ fn what_takes_less_than_a_turn_goes_between_those_of_a_bundle() {
     assert!(small < 7.0, "{small}");
     assert!(behind > long, "{behind}");
 }
+
+/// What waits for a slow radio behind other bundles is held beyond its lifetime, and no fault: adverts, which live for a minute.
+#[test]
+fn bundles_that_wait_for_a_slow_radio_end_late() {
+    let text = r#"
+        fidelity = "bundle"
+        [[radio]]
+        name = "near"
+        reach_m = 300
+        rate = "2kbit"
+        channel = "radio"
+        [[group]]
+        name = "h"
+        count = 8
+        radios = ["near"]
+        movement = "straight"
+        width_m = 500
+        height_m = 500
+        [[routing]]
+        node = "*"
+        router = "epidemic"
+        [[messages]]
+        among = ["h*"]
+        every = "15s..25s"
+        size = "2kB..6kB"
+        lifetime = "1d"
+        [stop]
+        at = "10min"
+        "#;
+    for seed in 2..5 {
+        run(&scenario(text), seed);
+    }
+}

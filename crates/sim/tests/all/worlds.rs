@@ -231,4 +231,9 @@ fn traffic_without_a_way_is_refused() {
     );
     let error = World::new(&scenario(&text), 1).expect_err("there is no way");
     assert_eq!(error.to_string(), "no links lead from 'east' to 'far'");
+    // A router that makes copies has no way to know: what nobody fetches does not arrive.
+    let copied = format!("{text}[[routing]]\nnode = \"*\"\nrouter = \"epidemic\"\n");
+    let mut scenario = scenario(&copied);
+    scenario.stop.expects_all = false;
+    assert_eq!(run(&scenario, 1).ledger().delivered, 0);
 }
