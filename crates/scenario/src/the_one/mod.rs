@@ -12,6 +12,7 @@
 //! # Ok::<(), dhow_scenario::ScenarioError>(())
 //! ```
 
+mod maps;
 mod places;
 mod settings;
 #[cfg(test)]
@@ -113,24 +114,49 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn write(&mut self) -> Result<(), Wrong> {
         self.write_top()?;
-        let groups = self.count("Scenario.nrofHostGroups", MANY_MAX)?;
-        let interfaces = self.interfaces(groups)?;
+        let groups = self.groups()?;
+        let interfaces = self.interfaces(&groups)?;
         for interface in &interfaces {
             self.write_radio(interface)?;
         }
-        for group in 1..=groups {
+        for &group in &groups {
             self.write_group(group)?;
         }
+        let first = groups.first().copied().unwrap_or(1);
         let events = match self.settings.text("Events.nrof") {
             Some(_) => self.count("Events.nrof", MANY_MAX)?,
             None => 0,
         };
         for number in 1..=events {
-            self.write_events(number)?;
+            self.write_events(number, first)?;
         }
         let end = self.need("Scenario.endTime", number)?;
         self.line(format_args!("\n[stop]\nat = \"{end}s\""));
         Ok(())
+    }
+
+    /// The groups that have hosts, by number: at least one.
+    fn groups(&mut self) -> Result<Vec<u64>, Wrong> {
+        let mut groups = Vec::new();
+        for group in 1..=self.count("Scenario.nrofHostGroups", MANY_MAX)? {
+            if self.hosts_of(group)? > 0 {
+                groups.push(group);
+                continue;
+            }
+            // The settings of the group alone have nothing to say.
+            self.settings.leave(&format!("Group{group}."));
+            let what = format!("Group{group}.nrofHosts = 0: the group is left out");
+            self.notes.push(what);
+        }
+        match groups.is_empty() {
+            true => Err("no group has hosts".to_owned()),
+            false => Ok(groups),
+        }
+    }
+
+    fn hosts_of(&self, group: u64) -> Result<u64, Wrong> {
+        let count = self.of(group, "nrofHosts", |text| whole(text, HOSTS_MAX))?;
+        count.ok_or_else(|| format!("Group{group}.nrofHosts is not set"))
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
@@ -150,6 +176,13 @@ impl Writer<'_> {
         self.need(key, |text| whole(text, most))
     }
 
+    /// Adds a note, once.
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
     /// A setting of a group.
     fn of<T>(
         &self,
@@ -167,7 +200,7 @@ impl Writer<'_> {
 
     fn write_top(&mut self) -> Result<(), Wrong> {
         let name = self.settings.text("Scenario.name").unwrap_or("the-one");
-        let name = toml_text(name);
+        let name = toml_text(&self.settings.filled(name));
         let seed = match self.settings.text("MovementModel.rngSeed") {
             Some(_) => self.count("MovementModel.rngSeed", 1e15)?,
             None => 0,
@@ -179,13 +212,21 @@ impl Writer<'_> {
             let what = "Scenario.simulateConnections = false: hosts have contacts nevertheless; a recorded trace goes into a [[contact_plan]]";
             self.notes.push(what.to_owned());
         }
+        if let Some(warm_up) = self.settings.text("Report.warmup")
+            && number(warm_up) != Some(0.0)
+        {
+            let what = format!(
+                "Report.warmup = {warm_up}: The ONE's reports leave out messages of the first {warm_up} s; here they count"
+            );
+            self.notes.push(what);
+        }
         Ok(())
     }
 
     /// The names of all interfaces of groups, in order.
-    fn interfaces(&self, groups: u64) -> Result<Vec<String>, Wrong> {
+    fn interfaces(&self, groups: &[u64]) -> Result<Vec<String>, Wrong> {
         let mut names = Vec::new();
-        for group in 1..=groups {
+        for &group in groups {
             for name in self.group_interfaces(group)? {
                 if !names.contains(&name) {
                     names.push(name);
@@ -234,8 +275,7 @@ impl Writer<'_> {
         let prefix = prefix
             .ok_or_else(|| format!("Group{group}.groupID is not set"))?
             .to_owned();
-        let count = self.of(group, "nrofHosts", |text| whole(text, HOSTS_MAX))?;
-        let count = count.ok_or_else(|| format!("Group{group}.nrofHosts is not set"))?;
+        let count = self.hosts_of(group)?;
         let first = u64::try_from(self.hosts.len()).unwrap_or(u64::MAX);
         let names = (first..first + count).map(|address| format!("{prefix}{address}"));
         self.hosts.extend(names);
@@ -306,7 +346,8 @@ impl Writer<'_> {
         if movement == "route" {
             let file = self.settings.of_group(group, "routeFile");
             let file = file.ok_or_else(|| format!("Group{group}.routeFile is not set"))?;
-            let file = toml_text(&self.root.join(file).to_string_lossy());
+            let file = file.to_owned();
+            let file = toml_text(&self.path(&file));
             let way = match self.settings.of_group(group, "routeType") {
                 Some("2") => "back",
                 _ => "round",
@@ -323,26 +364,6 @@ impl Writer<'_> {
             let warm_up = number(warm_up).ok_or("MovementModel.warmup cannot be understood")?;
             self.line(format_args!("warm_up = \"{warm_up}s\""));
         }
-        Ok(())
-    }
-
-    fn write_maps(&mut self, group: u64) -> Result<(), Wrong> {
-        let count = self.count("MapBasedMovement.nrofMapFiles", MANY_MAX)?;
-        let chosen = self.of(group, "okMaps", |text| {
-            let numbers = text.split(',').map(|text| whole(text, MANY_MAX));
-            numbers.collect::<Option<Vec<u64>>>()
-        })?;
-        let mut files = Vec::new();
-        for map in 1..=count {
-            let file = self.need(&format!("MapBasedMovement.mapFile{map}"), |text| {
-                Some(text.to_owned())
-            })?;
-            if chosen.as_ref().is_none_or(|chosen| chosen.contains(&map)) {
-                files.push(toml_text(&self.root.join(file).to_string_lossy()));
-            }
-        }
-        let files = files.join(", ");
-        self.line(format_args!("map = [{files}]"));
         Ok(())
     }
 
@@ -382,9 +403,9 @@ impl Writer<'_> {
                 ));
             }
         };
-        if group == 1 && router == "ProphetRouter" {
+        if router == "ProphetRouter" {
             let what = "ProphetRouter: the parameters are those of RFC 6693, not the draft's";
-            self.notes.push(what.to_owned());
+            self.note(what.to_owned());
         }
         // A prefix may be that of several groups: each host by its name.
         for address in first..first + count {
@@ -394,7 +415,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn write_events(&mut self, events: u64) -> Result<(), Wrong> {
+    /// Messages of one generator, with the lifetime of a group.
+    fn write_events(&mut self, events: u64, group: u64) -> Result<(), Wrong> {
         let key = |name: &str| format!("Events{events}.{name}");
         let class = self.need(&key("class"), |text| Some(text.to_owned()))?;
         if class != "MessageEventGenerator" {
@@ -412,11 +434,18 @@ impl Writer<'_> {
         // The name of the messages is for The ONE's reports.
         let _ = self.settings.text(&key("prefix"));
         let among = self.names(among);
+        let to = to.map(|to| self.names(to));
+        for (setting, names) in [("hosts", Some(&among)), ("tohosts", to.as_ref())] {
+            if names.is_some_and(String::is_empty) {
+                let what = format!("{} names no host: its messages are left out", key(setting));
+                self.notes.push(what);
+                return Ok(());
+            }
+        }
         self.line(format_args!(
             "\n[[messages]]\namong = [{among}]\nevery = \"{least}s..{most}s\"\nsize = \"{small}..{large}\""
         ));
         if let Some(to) = to {
-            let to = self.names(to);
             self.line(format_args!("to = [{to}]"));
         }
         if let Some((start, until)) = match self.settings.text(&key("time")) {
@@ -425,11 +454,26 @@ impl Writer<'_> {
         } {
             self.line(format_args!("start = \"{start}s\"\nuntil = \"{until}s\""));
         }
-        match self.of(1, "msgTtl", number)? {
-            Some(minutes) => self.line(format_args!("lifetime = \"{minutes}min\"")),
-            None => self.line(format_args!("lifetime = \"365d\"")),
-        }
+        let lifetime = self.lifetime(group)?;
+        self.line(format_args!("lifetime = \"{lifetime}\""));
         Ok(())
+    }
+
+    /// The lifetime of messages: where none is set, or -1, they have no end.
+    fn lifetime(&mut self, group: u64) -> Result<String, Wrong> {
+        if self.settings.of_group(group, "msgTtl") == Some("-1") {
+            return Ok("365d".to_owned());
+        }
+        match self.of(group, "msgTtl", number)? {
+            Some(minutes) if minutes > 0.0 => Ok(format!("{minutes}min")),
+            Some(_) => {
+                // Hosts look for messages whose time is over once a minute, and take none to hand on of which less than a minute is left.
+                let what = "Group.msgTtl = 0: The ONE lets go of each message within a minute and relays none; the lifetime is one minute here, and relays take part";
+                self.note(what.to_owned());
+                Ok("1min".to_owned())
+            }
+            None => Ok("365d".to_owned()),
+        }
     }
 
     /// The names of hosts from one address to before another.

@@ -4,11 +4,6 @@ use super::settings::{number, range};
 use super::{MANY_MAX, Writer, Wrong, toml_text, whole};
 
 impl Writer<'_> {
-    /// A file of a group, as a path of the scenario.
-    fn file(&self, name: &str) -> String {
-        toml_text(&self.root.join(name).to_string_lossy())
-    }
-
     /// `Group.pois` is pairs of the number of a file and the part of ways that lead there.
     pub(super) fn write_interests(&mut self, group: u64) -> Result<(), Wrong> {
         let pairs = self.of(group, "pois", |text| {
@@ -22,8 +17,8 @@ impl Writer<'_> {
             let name = self.need(&format!("PointsOfInterest.poiFile{file}"), |text| {
                 Some(text.to_owned())
             })?;
-            let path = self.root.join(name);
-            interests.push(toml_text(&format!("{part} {}", path.to_string_lossy())));
+            let path = self.path(&name);
+            interests.push(toml_text(&format!("{part} {path}")));
         }
         if !interests.is_empty() {
             let interests = interests.join(", ");
@@ -73,7 +68,7 @@ impl Writer<'_> {
         ] {
             let file = self.settings.of_group(group, setting).map(str::to_owned);
             if let Some(file) = file {
-                let file = self.file(&file);
+                let file = toml_text(&self.path(&file));
                 self.line(format_args!("{key} = {file}"));
             }
         }

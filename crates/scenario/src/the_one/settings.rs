@@ -75,6 +75,33 @@ impl Settings {
         self.text(&format!("Group{group}.{key}")).or(all)
     }
 
+    /// A text with the value of each key between two `%%` in its place; a key that is not set stays.
+    pub(super) fn filled(&self, text: &str) -> String {
+        let (mut filled, mut rest) = (String::new(), text);
+        while let Some((before, behind)) = rest.split_once("%%") {
+            let found = behind.split_once("%%");
+            let found = found.and_then(|(key, after)| Some((self.text(key)?, after)));
+            filled.push_str(before);
+            match found {
+                Some((value, after)) => {
+                    filled.push_str(value);
+                    rest = after;
+                }
+                None => {
+                    filled.push_str("%%");
+                    rest = behind;
+                }
+            }
+        }
+        filled + rest
+    }
+
+    /// Takes all settings whose keys begin so for asked for.
+    pub(super) fn leave(&self, start: &str) {
+        let keys = self.values.keys().filter(|key| key.starts_with(start));
+        self.used.borrow_mut().extend(keys.cloned());
+    }
+
     /// Settings that nobody has asked for.
     pub(super) fn unused(&self) -> Vec<String> {
         let used = self.used.borrow();

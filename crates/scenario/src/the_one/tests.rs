@@ -200,3 +200,104 @@ PointsOfInterest.poiFile2 = shops.wkt
     let refused = Scenario::parse(Path::new("s.toml"), &found.text).expect_err("no map");
     assert!(refused.to_string().contains("roads.wkt"), "{refused}");
 }
+
+#[test]
+fn group_without_hosts_is_left_out() {
+    let off = "Group1.nrofHosts = 0\nGroup1.interface1 = gone\nGroup1.msgTtl = 7\n";
+    let found = import(&[SETTINGS, off], 0).expect("a scenario");
+    let scenario = Scenario::parse(Path::new("s.toml"), &found.text);
+    let scenario = scenario.unwrap_or_else(|error| panic!("{error}: {}", found.text));
+    let names: Vec<&str> = scenario
+        .nodes
+        .iter()
+        .map(|node| node.name.as_str())
+        .collect();
+    assert_eq!(names, ["c0", "c1", "c2"]);
+    assert!(found.text.contains("lifetime = \"300min\""));
+    let notes = found.notes.join("\n");
+    assert!(
+        notes.contains("Group1.nrofHosts = 0: the group is left out"),
+        "{notes}"
+    );
+    assert!(!notes.contains("Group1.groupID"), "{notes}");
+}
+
+#[test]
+fn messages_between_hosts_that_are_not_there_are_left_out() {
+    let events = "Events.nrof = 2\nEvents2.class = MessageEventGenerator\nEvents2.interval = 9\nEvents2.size = 9\n\
+        Events2.hosts = 0,5\nEvents2.tohosts = 6,9\n";
+    let found = import(&[SETTINGS, events], 0).expect("a scenario");
+    let scenario = Scenario::parse(Path::new("s.toml"), &found.text);
+    assert!(scenario.is_ok(), "{scenario:?}: {}", found.text);
+    let notes = found.notes.join("\n");
+    assert!(
+        notes.contains("Events2.tohosts names no host: its messages are left out"),
+        "{notes}"
+    );
+    let none = import(&[SETTINGS, "Group.nrofHosts = 0"], 0).expect_err("no hosts");
+    assert!(none.contains("no group has hosts"), "{none}");
+}
+
+#[test]
+fn lifetime_of_no_minutes_is_one_minute_and_below_without_end() {
+    for (layer, lifetime, note) in [
+        (
+            "Group.msgTtl = 0",
+            "lifetime = \"1min\"",
+            "Group.msgTtl = 0: The ONE lets go of each message within a minute and relays none; the lifetime is one minute here, and relays take part",
+        ),
+        ("Group.msgTtl = -1", "lifetime = \"365d\"", ""),
+    ] {
+        let found = import(&[SETTINGS, layer], 0).expect(layer);
+        assert!(found.text.contains(lifetime), "{layer}: {}", found.text);
+        let scenario = Scenario::parse(Path::new("s.toml"), &found.text);
+        assert!(scenario.is_ok(), "{layer}: {scenario:?}");
+        let notes = found.notes.join("\n");
+        assert!(notes.contains(note), "{layer}: {notes}");
+        assert!(!notes.contains("msgTtl is not heeded"), "{layer}: {notes}");
+    }
+}
+
+#[test]
+fn name_has_the_values_of_the_keys_in_it() {
+    for (layer, name) in [
+        ("", "name = \"two SprayAndWaitRouter\""),
+        (
+            "Scenario.name = %%Group1.groupID%%-%%Events1.size%%",
+            "name = \"p-500k,1M\"",
+        ),
+        ("Scenario.name = a %% b", "name = \"a %% b\""),
+        ("Scenario.name = a %%No.key%%", "name = \"a %%No.key%%\""),
+    ] {
+        let found = import(&[SETTINGS, layer], 1).expect(layer);
+        assert!(found.text.starts_with(name), "{layer}: {}", found.text);
+    }
+}
+
+#[test]
+fn warm_up_of_reports_has_a_note_of_its_own() {
+    let report = "Report.warmup = 300\nReport.nrofReports = 4\n";
+    let notes = import(&[SETTINGS, report], 0).expect("a scenario").notes;
+    let notes = notes.join("\n");
+    let expected = "Report.warmup = 300: The ONE's reports leave out messages of the first 300 s; here they count";
+    assert!(notes.contains(expected), "{notes}");
+    assert!(notes.contains("Report.* (1 settings)"), "{notes}");
+    let none = import(&[SETTINGS, "Report.warmup = 0"], 0).expect("a scenario");
+    assert!(!none.notes.join("\n").contains("Report"));
+}
+
+#[test]
+fn file_that_is_not_there_is_a_note() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("roads.wkt"), "LINESTRING (0 0, 9 9)").expect("a map");
+    let map = "Group.movementModel = MapRouteMovement\nGroup.routeFile = tram.wkt\n\
+        MapBasedMovement.nrofMapFiles = 2\nMapBasedMovement.mapFile1 = roads.wkt\nMapBasedMovement.mapFile2 = gone.wkt\n";
+    let text = format!("{SETTINGS}{map}");
+    let found = Import::read(&[(Path::new("s.txt"), &text)], folder.path(), 0);
+    let notes = found.expect("a scenario").notes;
+    let of = |name: &str| {
+        let end = format!("there is no file {}", folder.path().join(name).display());
+        notes.iter().filter(|note| note.ends_with(&end)).count()
+    };
+    assert_eq!((of("roads.wkt"), of("gone.wkt"), of("tram.wkt")), (0, 1, 1));
+}
