@@ -24,6 +24,7 @@ use std::path::Path;
 
 use dhow_document::FileError;
 
+use self::maps::Field;
 use self::settings::{Settings, number, range};
 
 /// Groups, radios, generators and maps that settings may have.
@@ -69,6 +70,7 @@ impl Import {
             text: String::new(),
             notes: Vec::new(),
             hosts: Vec::new(),
+            field: Field::World,
         };
         let last = files.last().map_or(Path::new("settings"), |(path, _)| path);
         writer
@@ -109,12 +111,14 @@ struct Writer<'a> {
     notes: Vec<String>,
     /// The names of all hosts, by their addresses.
     hosts: Vec<String>,
+    field: Field,
 }
 
 impl Writer<'_> {
     fn write(&mut self) -> Result<(), Wrong> {
         self.write_top()?;
         let groups = self.groups()?;
+        self.place_field(&groups)?;
         let interfaces = self.interfaces(&groups)?;
         for interface in &interfaces {
             self.write_radio(interface)?;
@@ -298,18 +302,10 @@ impl Writer<'_> {
         let model = model
             .ok_or_else(|| format!("Group{group}.movementModel is not set"))?
             .to_owned();
-        let movement = match model.as_str() {
-            "ShortestPathMapBasedMovement" | "MapBasedMovement" => "shortest-path",
-            "MapRouteMovement" => "route",
-            "BusMovement" => "route",
-            "WorkingDayMovement" => "working-day",
-            "RandomWaypoint" | "RandomWalk" => "straight",
-            "StationaryMovement" => "none",
-            _ => {
-                return Err(format!(
-                    "Group{group}.movementModel = {model} is not known; ShortestPathMapBasedMovement, MapBasedMovement, MapRouteMovement, BusMovement, WorkingDayMovement, RandomWaypoint, RandomWalk and StationaryMovement are"
-                ));
-            }
+        let Some(movement) = movement(&model) else {
+            return Err(format!(
+                "Group{group}.movementModel = {model} is not known; ShortestPathMapBasedMovement, MapBasedMovement, MapRouteMovement, BusMovement, WorkingDayMovement, RandomWaypoint, RandomWalk and StationaryMovement are"
+            ));
         };
         let otherwise = match model.as_str() {
             "MapBasedMovement" => {
@@ -330,13 +326,7 @@ impl Writer<'_> {
         self.line(format_args!("movement = \"{movement}\""));
         match movement {
             "shortest-path" | "route" | "working-day" => self.write_maps(group)?,
-            _ => {
-                let (width, height) = self.need("MovementModel.worldSize", |text| {
-                    let (width, height) = text.split_once(',')?;
-                    Some((number(width)?.ceil(), number(height)?.ceil()))
-                })?;
-                self.line(format_args!("width_m = {width}\nheight_m = {height}"));
-            }
+            _ => self.write_field()?,
         }
         match movement {
             "working-day" => self.write_working_day(group)?,
@@ -492,6 +482,18 @@ impl Writer<'_> {
         }
         let named: Vec<String> = named.into_iter().map(|name| toml_text(name)).collect();
         named.join(", ")
+    }
+}
+
+/// The movement of a scenario that is nearest to one of The ONE.
+fn movement(model: &str) -> Option<&'static str> {
+    match model {
+        "ShortestPathMapBasedMovement" | "MapBasedMovement" => Some("shortest-path"),
+        "MapRouteMovement" | "BusMovement" => Some("route"),
+        "WorkingDayMovement" => Some("working-day"),
+        "RandomWaypoint" | "RandomWalk" => Some("straight"),
+        "StationaryMovement" => Some("none"),
+        _ => None,
     }
 }
 

@@ -301,3 +301,66 @@ fn file_that_is_not_there_is_a_note() {
     };
     assert_eq!((of("roads.wkt"), of("gone.wkt"), of("tram.wkt")), (0, 1, 1));
 }
+
+/// A scenario of people on a map and hosts in a field, and its notes.
+fn map_and_field(map: &str, layer: &str) -> (Scenario, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("roads.wkt"), map).expect("a map");
+    let text = format!(
+        "{SETTINGS}Group1.movementModel = ShortestPathMapBasedMovement\nbt.transmitRange = 100\n\
+        MapBasedMovement.nrofMapFiles = 1\nMapBasedMovement.mapFile1 = roads.wkt\n{layer}"
+    );
+    let found = Import::read(&[(Path::new("s.txt"), &text)], folder.path(), 0);
+    let found = found.expect("a scenario");
+    let scenario = Scenario::parse(Path::new("s.toml"), &found.text);
+    let scenario = scenario.unwrap_or_else(|error| panic!("{error}: {}", found.text));
+    (scenario, found.notes.join("\n"))
+}
+
+/// True if a host of the map has a contact with one of the field.
+fn do_meet(scenario: &Scenario) -> bool {
+    let is_mapped = |index: crate::scenario::NodeIndex| index.0 < 3;
+    let mut links = scenario.links.iter().map(|link| link.between);
+    links.any(|(first, second)| is_mapped(first) != is_mapped(second))
+}
+
+#[test]
+fn hosts_of_a_field_meet_those_of_a_map_that_begins_far_away() {
+    let far = "POINT (0 0)\nLINESTRING (2550000 6670000, 2550400 6670000)\nMULTILINESTRING ((2550400 6670000, 2550400 6670300))\n";
+    for (layer, moves) in [
+        ("", "hosts of RandomWaypoint and RandomWalk move within"),
+        (
+            "Group2.movementModel = StationaryMovement",
+            "StationaryMovement stay at points of the map",
+        ),
+    ] {
+        let (scenario, notes) = map_and_field(far, layer);
+        assert!(do_meet(&scenario), "{layer}");
+        assert!(
+            notes.contains("the map begins at (2550000, 6670000), and The ONE moves it to (0, 0)"),
+            "{notes}"
+        );
+        assert!(
+            notes.contains(moves) && notes.contains("400 m by 300 m"),
+            "{notes}"
+        );
+        assert!(!notes.contains("worldSize is not heeded"), "{notes}");
+    }
+}
+
+#[test]
+fn hosts_of_a_field_keep_the_size_of_the_world_where_it_holds_the_map() {
+    for (map, moved) in [
+        ("LINESTRING (0 0, 400 0)", false),
+        ("LINESTRING (40 30, 400 340)", true),
+    ] {
+        let (scenario, notes) = map_and_field(map, "");
+        assert!(do_meet(&scenario), "{map}");
+        let expected = "the map begins at (40, 30), and The ONE moves it to (0, 0): here it stays";
+        assert_eq!(notes.contains(expected), moved, "{notes}");
+        assert!(!notes.contains("move within"), "{notes}");
+    }
+    // Without hosts of both kinds there is nothing to place.
+    let (_, notes) = map_and_field("LINESTRING (900 900, 990 990)", "Group2.nrofHosts = 0");
+    assert!(!notes.contains("the map begins"), "{notes}");
+}
