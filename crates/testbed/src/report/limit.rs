@@ -1,5 +1,7 @@
 //! The resource of which a run had nothing left.
 
+use std::collections::BTreeSet;
+
 use dhow_page::escaped;
 use dhow_page::quantity::things;
 
@@ -13,6 +15,12 @@ const FULL: f64 = 0.85;
 
 /// A host that waited for so much of the time had a limit in what it waited for.
 const WAITED: f64 = 0.5;
+
+/// A link that comes and goes and carried less than so much of all octets is one of many, and not the limit of a run.
+const OF_MANY: f64 = 0.1;
+
+/// Contacts are the limit where links are there for less of the time in the mean.
+const MOSTLY_THERE: f64 = 0.9;
 
 /// The limit of the first run of a cell, in a few words.
 pub(crate) fn of_cell(cell: &Cell<'_>) -> String {
@@ -30,10 +38,16 @@ pub(crate) fn is_known(summary: &RunSummary) -> bool {
 
 /// The limit of a run, in a few words.
 pub(crate) fn limit(summary: &RunSummary) -> String {
-    let most = most_used(summary).map(|(capacity, part)| (part, named(capacity)));
+    let waits = waited_for_contacts(summary);
+    let most = most_used(summary).filter(|_| waits.is_none());
+    let most = most.map(|(capacity, part)| (part, named(capacity)));
     let full = most.as_ref().is_some_and(|(part, _)| *part >= FULL);
     if let Some((part, what)) = waited(summary).filter(|_| !full) {
         return format!("{what} (waited for {} of the time)", percent(part));
+    }
+    if let Some(there) = waits {
+        let there = percent(there);
+        return format!("contacts (links were there for {there} of the time)");
     }
     match most {
         None => "–".to_owned(),
@@ -56,9 +70,11 @@ pub(crate) fn is_reached(summary: &RunSummary) -> bool {
 pub(crate) fn sentence(study: &Study) -> String {
     let mut limits: Vec<(String, u64)> = Vec::new();
     for summary in study.done().filter(|summary| is_known(summary)) {
-        let full = most_used(summary).filter(|(_, part)| *part >= FULL);
+        let waits = waited_for_contacts(summary).is_some();
+        let full = most_used(summary).filter(|(_, part)| !waits && *part >= FULL);
         let name = full.map(|(capacity, _)| named(capacity));
         let name = name.or_else(|| waited(summary).map(|(_, what)| what));
+        let name = name.or_else(|| waits.then(|| "contacts".to_owned()));
         let name = name.unwrap_or_else(|| "no resource that was measured".to_owned());
         match limits.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
@@ -78,6 +94,25 @@ pub(crate) fn sentence(study: &Study) -> String {
 fn most_used(summary: &RunSummary) -> Option<(&Capacity, f64)> {
     let shares = shares(summary).into_iter();
     shares.max_by(|one, other| one.1.total_cmp(&other.1))
+}
+
+/// The part of the time for which links that come and go were there in the mean, where payloads waited for them: the fullest of the links
+/// carried little of all, as among hosts that meet.
+fn waited_for_contacts(summary: &RunSummary) -> Option<f64> {
+    let (fullest, _) = most_used(summary)?;
+    let all: u64 = summary.passed.iter().map(|it| it.octets).sum();
+    let own = summary.passed.iter().find(|it| it.link == fullest.name)?;
+    if !fullest.planned || float(own.octets) >= OF_MANY * float(all) {
+        return None;
+    }
+    let planned = summary.capacities.iter().filter(|it| it.planned);
+    let planned: BTreeSet<&str> = planned.map(|it| it.name.as_str()).collect();
+    let whole = summary.run.duration_s * float(u64::try_from(planned.len()).ok()?);
+    let contacts = summary.contacts.iter();
+    let contacts = contacts.filter(|it| planned.contains(it.link.as_str()));
+    let there = contacts.map(|it| it.end_s.min(summary.run.duration_s) - it.start_s);
+    let there = there.sum::<f64>() / whole;
+    (there < MOSTLY_THERE).then_some(there)
 }
 
 fn named(capacity: &Capacity) -> String {
@@ -163,4 +198,76 @@ pub(crate) fn processor_share(summary: &RunSummary, node: &str) -> Option<f64> {
 fn busy(summary: &RunSummary, node: &str) -> Option<f64> {
     let found = summary.days.iter().find(|day| day.node == node);
     found.map(|day| day.busy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::summary::Passed;
+    use crate::results::{Contact, Run};
+
+    /// A run of 100 s with links of 1,000 octets a second: the octets of each in its only contact, of 10 s.
+    fn met(octets: &[u64]) -> RunSummary {
+        let run = Run {
+            duration_s: 100.0,
+            sent: 9,
+            ..Run::default()
+        };
+        let links = || {
+            (0..octets.len()).map(|number| (format!("w{number}-w{}", number + 1), octets[number]))
+        };
+        RunSummary {
+            capacities: links()
+                .map(|(name, _)| Capacity {
+                    name,
+                    amount: Some(1_000.0),
+                    planned: true,
+                    ..Capacity::default()
+                })
+                .collect(),
+            contacts: links()
+                .map(|(link, _)| Contact {
+                    link,
+                    start_s: 20.0,
+                    end_s: 30.0,
+                })
+                .collect(),
+            passed: links()
+                .map(|(link, octets)| Passed {
+                    link,
+                    octets,
+                    time_s: 10.0,
+                })
+                .collect(),
+            ..RunSummary::bare(run)
+        }
+    }
+
+    #[test]
+    fn contacts_are_the_limit_where_the_fullest_of_many_links_carried_little() {
+        for fullest in [9_500, 7_000] {
+            let mut octets = [5_000; 20];
+            octets[3] = fullest;
+            let expected = "contacts (links were there for 10 % of the time)";
+            assert_eq!(limit(&met(&octets)), expected, "{fullest}");
+        }
+    }
+
+    #[test]
+    fn link_that_carried_a_tenth_of_all_is_the_limit() {
+        // 9,000 of 90,000, and one octet less.
+        let mut octets = vec![9_000];
+        octets.extend([4_500; 18]);
+        assert_eq!(limit(&met(&octets)), "link w0-w1 (90 %)");
+        octets[0] = 8_999;
+        assert!(limit(&met(&octets)).starts_with("contacts"));
+        // Links that are always there have no contacts to wait for.
+        let mut always = met(&octets);
+        always.contacts.clear();
+        always
+            .capacities
+            .iter_mut()
+            .for_each(|it| it.planned = false);
+        assert_eq!(limit(&always), "link w0-w1 (90 %)");
+    }
 }
