@@ -28,8 +28,9 @@ impl Writer<'_> {
     /// The path of a file that settings name; a note where there is none.
     pub(super) fn path(&mut self, name: &str) -> String {
         let path = self.root.join(name);
-        if !path.is_file() {
-            self.note(format!("{name}: there is no file {}", path.display()));
+        if self.files.insert(path.clone()) && !path.is_file() {
+            self.notes
+                .push(format!("{name}: there is no file {}", path.display()));
         }
         path.to_string_lossy().into_owned()
     }
