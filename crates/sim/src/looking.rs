@@ -373,8 +373,8 @@ impl World {
         idle.filter(|(since, _)| *since <= before && both_open && is_free && is_well)
     }
 
-    /// Whether a connection of a machine carries something in either direction, or waits for its turn to. What a session has been given stands
-    /// behind that, for as long as a slow radio takes, and so do answers.
+    /// Whether a connection of a machine carries something in either direction, or waits for its turn to. Bundles that a session was given
+    /// stand behind that, for as long as a slow radio takes, and so do answers.
     fn is_writing(&self, at: MachineIndex) -> bool {
         self.connections_of(at).into_iter().any(|(key, side)| {
             self.connection(key).is_some_and(|connection| {

@@ -467,8 +467,7 @@ fn add_routing(scenario: &Scenario, blueprints: &mut [Blueprint]) {
     }
 }
 
-/// Routes from sources over the fewest links. Where there is no way, a node whose router makes copies has none to find: it keeps its bundles
-/// for whom it meets. `pass` is told of each node on the way from one to another, the first included.
+/// Routes from sources over the fewest links. A node whose router makes copies needs no way: it keeps its bundles for whom it meets. `pass` is told of each node on the way from one to another, the first included.
 fn add_ways(
     scenario: &Scenario,
     blueprints: &mut [Blueprint],

@@ -117,7 +117,7 @@ fn what_takes_less_than_a_turn_goes_between_those_of_a_bundle() {
     assert!(behind > long, "{behind}");
 }
 
-/// What waits for a slow radio behind other bundles is held beyond its lifetime, and no fault: adverts, which live for a minute.
+/// Adverts live for a minute, and are held longer where they wait behind other bundles for a slow radio: that is no fault.
 #[test]
 fn bundles_that_wait_for_a_slow_radio_end_late() {
     let text = r#"
