@@ -78,6 +78,8 @@ mistakes! {
     PriorityOfCopiesIgnored,
     /// A bundle that comes from a neighbour never expires.
     ExpiryOfKeptForgotten,
+    /// Bundles that wait are deleted an hour after they have expired.
+    ExpiryPutOff,
     /// A bundle that expired on its way to a neighbour is not deleted when it is back.
     DoomForgotten,
     /// A bundle that rests is not woken by time.

@@ -5,7 +5,7 @@
 //! scenario and seed give the same [`trace`](World::trace), on every machine and in every build.
 //!
 //! Start at [`world`] (what there is, and the loop), then `turn` (what a driver does for a node), `dialling`,
-//! `carrying`, `radios`, `batteries` and `contacts` (connections), `datagrams` (links over UDP and LTP), `faults`, `machine`, `storage` and `disk`, `shelf` and `sparse` (bundle fidelity), `verdict` (the last look); [`oracle`] says what must hold, [`run`] runs one seed, [`report`] shows it,
+//! `carrying`, `radios`, `batteries` and `contacts` (connections), `datagrams` (links over UDP and LTP), `faults`, `machine`, `storage` and `disk`, `sparse_store` and `sparse` (bundle fidelity), `verdict` (the last look); [`oracle`] says what must hold, [`run`] runs one seed, [`report`] shows it,
 //! [`capture`] is what passed over the links as packets.
 //! [`replay`] leads one node through what a recording says.
 

@@ -72,6 +72,7 @@ impl Sparse {
 
     /// Octets that come behind; nothing of the buffer that they are in is kept.
     pub fn push(&mut self, octets: &[u8]) {
+        // Payloads that were given out as zeros come back so: their place says what they are.
         if ZEROS.as_ptr_range().contains(&octets.as_ptr()) {
             self.add(Run::Zeros(count(octets.len())));
             return;

@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lying_shelf_keeps_nothing_for_sure() {
+    fn a_lying_store_keeps_nothing_for_sure() {
         let lost = (0..50).any(|seed| {
             let mut sparse_store = SparseStore::new(10);
             sparse_store.lie();

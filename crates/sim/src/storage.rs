@@ -1,4 +1,4 @@
-//! The bundle storage of a machine: the real store on a simulated disk, or a shelf.
+//! The bundle storage of a machine: the real store on a simulated disk, or a sparse store.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Storage {
 }
 
 impl Storage {
-    /// An empty one: a disk that has room for a log of so many octets, or a shelf that remembers so many identities.
+    /// An empty one: a disk that has room for a log of so many octets, or a sparse store that remembers so many identities.
     #[must_use]
     pub fn new(
         fidelity: Fidelity,
@@ -288,7 +288,7 @@ impl Storage {
         Some(out.into())
     }
 
-    /// The shelf, at bundle fidelity.
+    /// The sparse store, at bundle fidelity.
     #[must_use]
     pub fn sparse_store(&self) -> Option<&SparseStore> {
         match self {

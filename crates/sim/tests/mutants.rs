@@ -203,3 +203,50 @@ fn every_planted_mistake_is_reached_and_found_and_without_one_nothing_is() {
     assert_eq!(unreached, [], "never reached");
     assert_eq!(missed, [], "not found");
 }
+
+/// Nothing is sent of a bundle that nobody fetches, and the node's own count is right: only the look at what is held finds it.
+#[test]
+fn a_bundle_that_expires_too_late_is_held_late() {
+    let text = r#"
+        fidelity = "bundle"
+        [[node]]
+        name = "camp"
+        [[node]]
+        name = "mule"
+        [[node]]
+        name = "port"
+        [[link]]
+        between = ["camp", "mule"]
+        rate = "8Mbit"
+        delay = "1ms"
+        [[contact]]
+        link = "camp-mule"
+        start = "0s"
+        for = "60s"
+        [[routing]]
+        node = "*"
+        router = "epidemic"
+        [[traffic]]
+        from = "camp"
+        to = "port"
+        count = 5
+        size = "1kB"
+        lifetime = "2min"
+        [stop]
+        at = "10min"
+        "#;
+    let scenario = Scenario::parse("held.toml".as_ref(), text).unwrap();
+    for (mutant, is_late) in [(None, false), (Some(Mutant::ExpiryPutOff), true)] {
+        plant(mutant);
+        take_reached();
+        let mut run = Run::new(&scenario, 1).unwrap();
+        while run.advance(STEP) {}
+        let findings = run.finish().findings;
+        let mut late = findings.iter().filter(|it| it.oracle == "late");
+        let is_held = late.any(|it| it.sentence.contains("still holds"));
+        assert_eq!(is_held, is_late, "{mutant:?}");
+        let reached = mutant.map(|mutant| take_reached()[mutant.number()]);
+        assert!(reached.is_none_or(|times| times > 0));
+    }
+    plant(None);
+}

@@ -157,14 +157,14 @@ impl<S: Scheme> Replication<S> {
         bundle.hops = facts.hops;
         bundle.octets = facts.octets.max(1);
         self.scheme.hold(bundle);
-        if let Some(peer) = facts.from.and_then(|from| self.peers.get_mut(from)) {
-            peer.known.insert(number);
-        }
         if bundle.permits == 0 {
             bundle.permits = match facts.is_own || planted(Mutant::PermitsAnew) {
                 true => own,
                 false => facts.permits.unwrap_or(1),
             };
+        }
+        if let Some(peer) = facts.from.and_then(|from| self.peers.get_mut(from)) {
+            peer.know(number, &self.bundles);
         }
     }
 

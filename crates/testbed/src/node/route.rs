@@ -80,13 +80,12 @@ fn add_way(
         found.map_or("", |node| node.name.as_str())
     };
     let next = towards(neighbours, to.0);
-    let copying = scenario.copying_nodes();
     let mut way = vec![from.0];
     let mut here = from.0;
     while here != to.0 {
         let Some(there) = next.get(here).copied().flatten() else {
             // Bundles of such a node wait for whom it meets.
-            if copying.contains(&from) {
+            if scenario.copying_nodes().contains(&from) {
                 break;
             }
             let what = format!("no links lead from '{}' to '{}'", name(from), name(to));
